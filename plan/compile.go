@@ -30,7 +30,8 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Nodes: make([]block.Node, 0, len(c.Machines))}
+	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Outputs: c.Outputs,
+		Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster
 		out.Manifests = c.Cluster.Manifests

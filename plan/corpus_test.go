@@ -267,6 +267,20 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			fmt.Fprintf(b, "  rollout %+v\n", r)
 		}
 	}
+	for _, o := range out.Outputs {
+		value := string(o.Value)
+		switch {
+		case o.Sensitive:
+			value = "(sensitive)"
+		case o.Value == nil:
+			value = "(not known)"
+		}
+		fmt.Fprintf(b, "output %s = %s", o.Name, value)
+		if o.Description != "" {
+			fmt.Fprintf(b, " # %s", o.Description)
+		}
+		b.WriteByte('\n')
+	}
 	for _, m := range out.Manifests {
 		fmt.Fprintf(b, "manifest %s at %s\n    %s\n", m.Name, m.Source, strings.ReplaceAll(strings.TrimSpace(m.Content),
 			"\n", "\n    "))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,11 +52,51 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	if c.Errors() > before {
 		return
 	}
+	x.tellOthers()
 	c.unordered = append(c.unordered[:0], x.specs...)
 	for i, j := range order {
 		x.specs[i] = c.unordered[j]
 	}
 	m.Steps = x.specs
+}
+
+// tellOthers tells each step that gives the Node labels or taints which the others give it, so that it does not
+// remove them as those of an earlier plan.
+func (x *expansion) tellOthers() {
+	labels, taints := map[int]*kinds.NodeLabels{}, map[int]*kinds.NodeTaints{}
+	for i, s := range slices.Backward(x.specs) {
+		if i < x.recipe && len(labels)+len(taints) == 0 {
+			return // no step block gives it any
+		}
+		if l, ok := kinds.As[kinds.NodeLabels](s); ok {
+			labels[i] = l
+		} else if t, ok := kinds.As[kinds.NodeTaints](s); ok {
+			taints[i] = t
+		}
+	}
+	for i, l := range labels {
+		for j, other := range labels {
+			if i != j {
+				l.Others = merged(l.Others, other.Labels)
+				x.specs[i].Args = steps.MustArgs(l)
+			}
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(taints)) {
+		for _, j := range slices.Sorted(maps.Keys(taints)) {
+			if i != j {
+				taints[i].Others = append(taints[i].Others, taints[j].Taints...)
+				x.specs[i].Args = steps.MustArgs(taints[i])
+			}
+		}
+	}
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }
 
 // addBlocks evaluates the step blocks of the node.

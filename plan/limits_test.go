@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,5 +42,26 @@ func TestLimits(t *testing.T) {
 				t.Errorf("the diagnostic points to %v, want line 4", at)
 			}
 		})
+	}
+}
+
+// TestManyLocals: the time that locals take grows with their number, not with its square.
+func TestManyLocals(t *testing.T) {
+	const n = 20_000 // they took more than a minute
+	var b strings.Builder
+	b.WriteString("locals {\n  l0 = 0\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  l%d = local.l0\n", i+1)
+	}
+	b.WriteString("}\n")
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "main"+plan.Suffix), b.String())
+	limits := plan.Limits{Time: 30 * time.Second, Memory: 1 << 40}
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Limits: limits})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if _, diags = p.Compile(); diags.HasErrors() {
+		t.Error(diags)
 	}
 }

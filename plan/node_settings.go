@@ -37,6 +37,8 @@ func (c *compiler) machineSettings(m *block.Machine) {
 			w.csiProxy(b)
 		case "windows_exporter":
 			w.exporter(b)
+		case "guard":
+			w.guard(b)
 		case "file":
 			w.file(key[len("file "):], b)
 		}
@@ -97,13 +99,25 @@ func (w *settings) services(b block.SettingBlock) {
 		d, _ := time.ParseDuration(b.Text(name)) // 0 if it is not given
 		return d
 	}
-	s := recipe.Services{NSSM: b.Text("manager") == "nssm", Priority: b.Text("priority"),
+	s := recipe.Services{NSSM: b.Text("manager") == "nssm", Keep: b.Keep(), Priority: b.Text("priority"),
 		RestartDelay: duration("restart_delay"), RestartReset: duration("restart_reset"), LogAge: b.Text("log_age")}
 	if g, ok := b.Args["log_size"]; ok {
 		s.LogSize, _ = g.Value.AsBigFloat().Int64()
 	}
 	if _, known := recipe.Priorities[s.Priority]; s.Priority == "" || known {
 		w.Services = s
+	}
+}
+
+func (w *settings) guard(b block.SettingBlock) {
+	if g, ok := b.Args["enabled"]; ok {
+		w.Guard.Off = g.Value.False()
+	}
+	w.Guard.Interval, _ = time.ParseDuration(b.Text("interval")) // 0 if it is not given
+	w.Guard.Textfile = b.Text("textfile")
+	if g, ok := b.Args["metrics_port"]; ok {
+		n, _ := g.Value.AsBigFloat().Int64()
+		w.Guard.MetricsPort = uint16(n)
 	}
 }
 

@@ -18,6 +18,7 @@ type Compiled struct {
 	// Unvalued are the variables without a value; what depends on them is not in the other fields. See Options.
 	Unvalued []string
 	Rollout  Rollout
+	Outputs  []block.Output // in the order of the plan
 }
 
 // Rollout limits how Nodes that serve pods are changed.

@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// BootPlan is the part of a node's steps that is run again when its machine has
-// booted, as a file on the machine holds it. It holds no secrets.
+// BootPlan is the part of a node's steps that its service runs again when the machine has booted and, with a Guard,
+// whenever they are not in order, as a file on the machine holds it. It holds no secrets.
 type BootPlan struct {
 	Version int    `json:"version"` // bootVersion
 	Node    string `json:"node"`
 	Steps   []Spec `json:"steps"`
+	Guard   *Guard `json:"guard,omitempty"` // nil: after a boot only
 }
 
-const bootVersion = 1
+const bootVersion = 2
 
 // BootCommand is the Command of the LockHolder that runs a BootPlan.
 const BootCommand = "boot"
@@ -29,8 +30,8 @@ const lateMark = `\u0001`
 // BootText is the file of a BootPlan. Its references are those of the step that
 // writes it, which must have values without quotes and backslashes; but for outputs of
 // specs themselves: these are filled after the boot.
-func BootText(node string, specs []Spec) string {
-	p := BootPlan{Version: bootVersion, Node: node}
+func BootText(node string, specs []Spec, guard *Guard) string {
+	p := BootPlan{Version: bootVersion, Node: node, Guard: guard}
 	for _, s := range specs {
 		s.After, s.Source = nil, ""
 		p.Steps = append(p.Steps, s)

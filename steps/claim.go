@@ -32,7 +32,9 @@ func (e *Env) Claim(ctx context.Context, h host.Host, claims ...record.New) erro
 		if err != nil {
 			return err
 		}
-		for _, dir := range missing {
+		missing = append(slices.Clone(e.Missing), missing...)
+		slices.Sort(missing)
+		for _, dir := range slices.Compact(missing) {
 			claims = append(claims, record.New{Key: record.Directory.Of(dir)})
 		}
 	}

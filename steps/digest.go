@@ -25,7 +25,7 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 		return "", err
 	}
 	if fi.Dir {
-		return "", fmt.Errorf("%s is a directory", path)
+		return "", fmt.Errorf("%s: %w", path, host.ErrDirectory)
 	}
 	key := host.PathKey(e.Facts.OS, path)
 	if s, ok := e.Record.Digests[key]; ok && fi.Size > smallFile && s.Size == fi.Size && s.ModTime.Equal(fi.ModTime) &&
@@ -37,8 +37,8 @@ func (e *Env) Digest(ctx context.Context, r host.Reader, path string) (string, e
 		return "", err
 	}
 	defer rc.Close()
-	h := sha256.New()
-	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{rc}, make([]byte, 256<<10)); err != nil {
+	h, buf := sha256.New(), make([]byte, min(max(fi.Size, 0)+512, 256<<10)) // most files are small
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{rc}, buf); err != nil {
 		return "", err
 	}
 	sum := hex.EncodeToString(h.Sum(nil))

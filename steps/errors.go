@@ -30,6 +30,9 @@ func AsError(err error) *Error {
 	case errors.Is(err, host.ErrDirectory):
 		e.Code, e.Summary = CodeInvalid, "a directory is in the way"
 		e.Remedy = "move the directory away, or use another path"
+	case errors.Is(err, host.ErrFile):
+		e.Code, e.Summary = CodeInvalid, "a file is in the way"
+		e.Remedy = "move the file away, or use another path"
 	case errors.Is(err, host.ErrForeign):
 		e.Code, e.Summary = CodeDenied, "nodejoin's own files could be another's"
 		e.Remedy = "nothing of it was read; find out who made it, and rename or remove it. nodejoin makes its folder for " +

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"time"
 
-	"nodejoin/steps/event"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/record"
@@ -53,6 +51,7 @@ type ClusterStep interface {
 //	findings "true": a list of ids of findings that do not count
 //	os       the one operating system on which it has an effect
 //	with     the argument without which it has no effect; why says why
+//	lang     "-": not an argument of the language; the compiler fills it
 //	secret   "true": it takes a sensitive value, which sets the argument sensitive
 //
 // The functions get an argument struct of New; nil means that there is nothing to say.
@@ -197,57 +196,6 @@ func (t Thing) Same(os string) string {
 		return strings.ToLower(t.Key.String())
 	}
 	return t.Key.String()
-}
-
-// DefaultTimeout bounds an apply whose kind and plan say nothing else.
-const DefaultTimeout = 10 * time.Minute
-
-// Env is what a step may use besides its machine or cluster.
-type Env struct {
-	Node      string // name of the node
-	StepID    string
-	Plan      string // that has the step, as Claim.Plans names it; "" = none
-	Keep      bool   // what the step makes stays when the plan no longer has it
-	Facts     host.Facts
-	Artifacts Artifacts
-	Record    *record.Record // of the host; nil on the cluster's side
-	Undos     Undos          // of all kinds; nil on the cluster's side
-	// WasOpen: of a gate, it was open at the end of an earlier run with the same arguments.
-	WasOpen bool
-	// Undoes reports whether what is under way undoes a claim; nil = it undoes all of them.
-	Undoes func(record.Key) bool
-	// Applied holds what this run's own Apply of the step gave, when Check verifies it.
-	Applied map[string]string
-	// Pending are the Touches (by Key) of earlier steps that were checked but not applied
-	// yet, each with the step's id. nil outside of a check.
-	Pending map[Touch]string
-	// Future are the Digests of those earlier steps, by the Key of the file's Touch.
-	Future map[Touch]string
-	// Kubelet is the version that the Node reported before the run changed anything, ""
-	// where there was no Node; nil = not known.
-	Kubelet *string
-	// Progress reports bytes of a transfer or the state of a wait; never nil.
-	Progress func(event.StepProgress)
-}
-
-// Artifacts fetches and unpacks. The implementation is steps/artifact; it is
-// handed in so that steps needs neither the network nor an archive library.
-type Artifacts interface {
-	// Open gives the bytes of src as they come, unverified: the caller checks the
-	// digest before anything of them counts. size is -1 when not known. A File
-	// source that was not staged on this machine is an *Error with CodeBlobMissing.
-	Open(ctx context.Context, src Source) (r io.ReadCloser, size int64, err error)
-	// Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and hands its
-	// regular files to each, in order. Names are validated as paths of the target
-	// OS and use '/'. What each does not read is skipped.
-	Unpack(ctx context.Context, r io.Reader, name, targetOS string, each func(m Member, r io.Reader) error) error
-}
-
-// Member is a regular file of an archive.
-type Member struct {
-	Name       string // '/'-separated, relative, clean
-	Size       int64
-	Executable bool
 }
 
 // MustArgs encodes an argument struct as a Spec carries it.

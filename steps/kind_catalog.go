@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // Catalog lists the step kinds that there are.
@@ -12,11 +11,12 @@ type Catalog []Kind
 
 // Lookup finds a kind by name.
 func (c Catalog) Lookup(name string) (Kind, bool) {
-	i := slices.IndexFunc(c, func(k Kind) bool { return k.Name == name })
-	if i < 0 {
-		return Kind{}, false
+	for i := range c {
+		if c[i].Name == name {
+			return c[i], true
+		}
 	}
-	return c[i], true
+	return Kind{}, false
 }
 
 // Decode makes the step of a spec, a pointer to the argument struct of its kind, with the references as they are.

@@ -63,6 +63,17 @@ func (g *NodeGiven) Restore(n kube.Node) func(context.Context, kube.API) error {
 	}
 }
 
+// OfMachine is what a machine says that its Node had. It takes no taint away, and does not decide on labels that
+// a kubelet may not set itself: these say which pods come to a Node. The next apply gives the Node what the plan says.
+func (g *NodeGiven) OfMachine() *NodeGiven {
+	if g == nil {
+		return nil
+	}
+	out := *g
+	out.machine = true
+	return &out
+}
+
 func (g *NodeGiven) labels(n kube.Node) (set map[string]string, remove []string) {
 	set = map[string]string{}
 	now, before := NotedLabels(n.Annotations), NotedLabels(g.Notes)

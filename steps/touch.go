@@ -29,26 +29,3 @@ func (t Touch) Key(os string) Touch {
 	}
 	return t
 }
-
-// WillChange reports which earlier step of a plan is about to alter t, or a folder that
-// holds it.
-func (e *Env) WillChange(t Touch) (step string, ok bool) {
-	for t = t.Key(e.Facts.OS); ; {
-		if step, ok = e.Pending[t]; ok || t.Path == "" {
-			return step, ok
-		}
-		dir := host.PathKey(e.Facts.OS, host.Dir(e.Facts.OS, t.Path))
-		if dir == t.Path || len(dir) >= len(t.Path) {
-			return "", false
-		}
-		t.Path = dir
-	}
-}
-
-// FutureDigest is what the file at path will hold once the earlier steps of a plan are
-// applied: a sha256 or AbsentFile. ok is false where they do not alter it, or that is not
-// known.
-func (e *Env) FutureDigest(path string) (digest string, ok bool) {
-	digest, ok = e.Future[Touch{Path: path}.Key(e.Facts.OS)]
-	return digest, ok
-}

@@ -1,65 +1,10 @@
 package steps
 
 import (
-	"context"
 	"fmt"
 
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
-)
-
-// Undo says how the claims of one prefix are undone, by a leave and by a rollback, and
-// what a snapshot holds of them. It stands in the file of the kind that claims them.
-type Undo struct {
-	// Called is what the thing is called, in front of its name: "firewall rule".
-	Called string
-	// New gives the undoing of one claim.
-	New func(key record.Key, c record.Claim) (Undoing, error)
-	// Order is when it is undone among the others.
-	Order UndoOrder
-	// Removes says what of path the undoing removes, of a claim of what was not there
-	// before; nil = nothing.
-	Removes func(e *Env, name, path string) Removal
-
-	// Early reports whether what a plan no longer has goes before the plan's steps run,
-	// because those may want the same port, or read it when they start; nil = it goes after
-	// them.
-	Early func(record.Key) bool
-	// Stays says why a thing stays that a plan no longer has, until the machine leaves;
-	// "" = it goes.
-	Stays string
-	// Carries: pods of the Node are connected by it, so that they are drained before a plan removes it.
-	Carries bool
-	// Holds reports whether the thing with this name is needed for that of key: it is a
-	// folder above it. Such a thing goes with the last that it holds; nil = it holds nothing.
-	Holds func(e *Env, name string, key record.Key) bool
-	// Now is the state of the thing as it is, nil where it is not there; from it New makes
-	// what restores it. nil = programs change it, so that no state of it is nodejoin's.
-	Now func(ctx context.Context, r host.Reader, e *Env, key record.Key, c record.Claim) (any, error)
-	// Store is Now for a snapshot, where that needs more than to read; nil = Now.
-	Store func(ctx context.Context, h host.Host, e *Env, key record.Key, c record.Claim) (any, error)
-
-	// Snapshot is what a snapshot holds of it.
-	Snapshot SnapshotMode
-	// State reads the earlier state that a snapshot holds, nil where the thing is not
-	// there; without it that is the earlier state of the claim.
-	State func(ctx context.Context, r host.Reader, e *Env, name string) (any, error)
-	// IsNew reports, for SnapshotNew, whether the thing was not there before the snapshot;
-	// without it that is so where the claim has no earlier state.
-	IsNew func(ctx context.Context, r host.Reader, e *Env, name string) bool
-	// Rollback replaces New in a rollback, where a thing is rolled back in phases.
-	Rollback func(key record.Key, item record.Item) (PhasedRollback, error)
-}
-
-// UndoOrder is when a claim is undone.
-type UndoOrder int
-
-const (
-	UndoBackwards UndoOrder = iota // in the reverse order of the claims, after all others
-	UndoServices                   // first
-	// UndoOfPrograms is of what the programs of services make in the kernel or in the HNS:
-	// it is undone once they have stopped, and before anything else.
-	UndoOfPrograms
 )
 
 // Rank is the place of the order in a run.
@@ -72,46 +17,6 @@ func (o UndoOrder) Rank() int {
 	}
 	return 2
 }
-
-// SnapshotMode is what a snapshot holds of a claimed thing.
-type SnapshotMode int
-
-const (
-	SnapshotBlob   SnapshotMode = iota // its earlier state in a file of its own, as it may hold a secret
-	SnapshotInline                     // its earlier state in the record
-	SnapshotNew                        // that it was not there, if so: what programs make comes and goes with them
-	SnapshotNone                       // nothing: the old version works with it, and it takes a reboot
-)
-
-// Removal is what an undoing removes of a path.
-type Removal int
-
-const (
-	RemovesNothing Removal = iota
-	RemovesPath            // the file, or the folder once it is empty
-	RemovesTree            // the file or folder with all that is in it
-)
-
-// Undoing undoes one claim. Check only reads: the Change says what is still to be done,
-// and left why something stays that cannot or must not be undone ("" = nothing stays).
-// Apply does it, and may be interrupted and called again.
-type Undoing struct {
-	Check func(ctx context.Context, r host.Reader, e *Env) (c Change, left string, err error)
-	Apply func(ctx context.Context, h host.Host, e *Env) error
-}
-
-// PhasedRollback rolls one thing back in phases: Before comes ahead of the undoing of
-// everything else, After behind it, and Last in the end. A phase may be empty.
-type PhasedRollback struct {
-	Before, After, Last Undoing
-	// LastAfter are the names, with the same prefix, whose Last comes earlier.
-	LastAfter []string
-	// Restarted reports, after Last, whether it is a service that was started again.
-	Restarted func() bool
-}
-
-// Undos is the undo of each prefix.
-type Undos map[record.Prefix]Undo
 
 // UndosOf collects what kinds declare.
 func UndosOf(kinds []Kind) Undos {

@@ -8,7 +8,7 @@ packages=(
 	./steps/host/windows # with the conformance suite of steps/host/hosttest
 	./steps/supervise
 	./steps/hostlock
-	./steps/heal
+	./steps/node
 	./steps/transport/...
 	./steps/selftest
 )

@@ -1,5 +1,5 @@
 // Command nodejoin-agent runs the steps of a plan on its machine. It is pushed and started by
-// nodejoin over SSH and speaks over its standard input and output; supervise and boot are its
+// nodejoin over SSH and speaks over its standard input and output; supervise and node are its
 // modes as a service. It reads no plan.
 package main
 
@@ -12,18 +12,23 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"nodejoin/steps/artifact"
+	"nodejoin/steps/selftest"
 	"nodejoin/steps/supervise"
 	"nodejoin/steps/transport/agent"
 	"nodejoin/steps/transport/wire"
 )
 
-const usage = `usage: nodejoin-agent serve DATA        answer nodejoin over standard input and output;
-                                         DATA is nodejoin's folder, in hex
+const usage = `usage: nodejoin-agent serve DATA [USER]  answer nodejoin over standard input and output;
+                                         DATA is nodejoin's folder, in hex; USER is the id of the user
+                                         in whose folder this program is, if that is not who runs it
+       nodejoin-agent become METHOD DATA [password]
+                                         serve with root's rights, by sudo or doas
        nodejoin-agent supervise ARGS...  run a program as a service
-       nodejoin-agent boot ARGS...       bring the node back to work after a boot
+       nodejoin-agent node ARGS...       keep the node in order, as a service
        nodejoin-agent version [--digest] print the version, or the sha256 of this file
 `
 
@@ -35,12 +40,16 @@ func run(args []string) int {
 		return 3
 	}
 	switch {
-	case args[0] == "serve" && len(args) == 2:
-		return fail(serve(args[1]))
+	case args[0] == "serve" && (len(args) == 2 || len(args) == 3):
+		return fail(serve(args[1:]))
+	case args[0] == "become" && (len(args) == 3 || len(args) == 4 && args[3] == "password"):
+		return fail(become(args[1], args[2], len(args) == 4))
 	case args[0] == "supervise":
 		return supervised(args[1:])
-	case args[0] == "boot":
-		return booted(args[1:])
+	case args[0] == "node":
+		return noded(args[1:])
+	case args[0] == selftest.ServiceCommand && len(args) == 1:
+		return selftest.Service()
 	case args[0] == "version" && len(args) == 1:
 		fmt.Println("nodejoin-agent", version(), runtime.GOOS+"/"+runtime.GOARCH)
 		return 0
@@ -64,7 +73,7 @@ func fail(err error) int {
 }
 
 // serve keeps standard output for messages: what else is printed goes to standard error.
-func serve(dataHex string) error {
+func serve(args []string) error {
 	out := os.Stdout
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,9 +83,15 @@ func serve(dataHex string) error {
 		return err
 	}
 	agent.CrashTo(program + wire.CrashSuffix)
-	data, err := hex.DecodeString(dataHex)
+	data, err := hex.DecodeString(args[0])
 	if err != nil || len(data) == 0 {
-		return fmt.Errorf("serve: %q is no folder in hex", dataHex)
+		return fmt.Errorf("serve: %q is no folder in hex", args[0])
+	}
+	owner := 0
+	if len(args) > 1 {
+		if owner, err = strconv.Atoi(args[1]); err != nil || owner < 0 {
+			return fmt.Errorf("serve: %q is no id of a user", args[1])
+		}
 	}
 	dataDir := string(data)
 	h, err := native(dataDir)
@@ -85,8 +100,9 @@ func serve(dataHex string) error {
 	}
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
 	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store,
-		DataDir: dataDir, Program: program, Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS,
-			Arch: runtime.GOARCH, Digest: digest}})
+		DataDir: dataDir, Program: program, Owner: owner,
+		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+			Digest: digest}})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

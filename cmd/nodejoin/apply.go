@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
 )
 
 // applyCommand is one run of apply.
@@ -24,6 +26,7 @@ type applyCommand struct {
 	compiled *plan.Compiled
 	view     applyView
 	progress progress
+	times    *report.Recorder // for --report
 	session  *engine.Session
 }
 
@@ -32,10 +35,15 @@ type applied struct {
 	report  *engine.Report
 	summary *engine.Summary      // nil: there was nothing to do
 	pruned  []engine.PruneResult // nodes that --prune removed from the cluster, or failed to
+	// interrupted: the check was, so nothing was changed.
+	interrupted bool
 }
 
 // code is the exit code.
 func (r applied) code() int {
+	if r.interrupted {
+		return exitInterrupted
+	}
 	code := reportCode(r.report)
 	if r.summary != nil {
 		code = worst(worst(code, summaryCode(r.summary)), errorCode(r.summary.ObjectsErr))
@@ -76,6 +84,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	a.planFlags(c)
 	a.runFlags(c)
 	a.junitFlag(c)
+	a.reportFlag(c)
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
@@ -124,7 +133,7 @@ func (x *applyCommand) load(c *cobra.Command, args []string) (err error) {
 
 // open starts the session and the view.
 func (x *applyCommand) open() {
-	x.view = &applyText{app: x.app, full: x.full}
+	x.view = &applyText{app: x.app, full: x.full, planAt: planArg(x.args)}
 	if x.json {
 		x.view = &applyJSON{ui.NewJSON(x.term.Out, version)}
 	}
@@ -134,18 +143,25 @@ func (x *applyCommand) open() {
 		command = "resume"
 	}
 	x.hold(command)
-	x.session = engine.New(x.compiled, x.options(x.compiled, x.progress.emit))
+	x.times = &report.Recorder{}
+	x.session = engine.New(x.compiled, x.options(x.compiled, func(e event.Event) {
+		x.times.Emit(e)
+		x.progress.emit(e)
+	}))
 }
 
 // check compares the plan with its hosts and shows what would change.
 func (x *applyCommand) check(ctx context.Context) (*engine.Report, error) {
-	x.progress.begin()
+	x.progress.begin(ui.OnHosts("Checking", x.compiled))
 	found := x.session.Check(ctx)
 	x.progress.end()
 	if ctx.Err() != nil {
+		if x.json {
+			x.view.result(applied{report: found, interrupted: true})
+		}
 		return nil, x.nothingChanged(exitInterrupted)
 	}
-	x.reportProblems(found, findingsAll)
+	x.reportProblems(found, ui.FindingsAll)
 	if err := x.sameHosts(x.saved, x.args, x.compiled, found); err != nil {
 		return nil, err
 	}
@@ -228,8 +244,9 @@ func (x *applyCommand) confirmRemoval(ctx context.Context, r *engine.Report) err
 
 // change applies the plan, and prunes if all of it succeeded.
 func (x *applyCommand) change(ctx context.Context, r *engine.Report) applied {
+	usual := x.usual(x.args)
 	x.beginRun(x.args, x.compiled)
-	x.progress.begin()
+	x.progress.begin(ui.Applying(r, x.parallel, usual))
 	result := applied{report: r, summary: x.session.Apply(ctx)}
 	prunes := x.pruning(r) && result.code() == exitOK
 	if prunes {
@@ -247,28 +264,32 @@ func (x *applyCommand) change(ctx context.Context, r *engine.Report) applied {
 func (x *applyCommand) finish(ctx context.Context, result applied) error {
 	if result.summary == nil {
 		x.view.result(result)
-		return exit(x.writeJUnit(result, result.code()))
+		return exit(x.writeFiles(result))
 	}
 	x.applyProblems(result)
 	x.view.result(result)
-	code := x.writeJUnit(result, result.code())
+	code := x.writeFiles(result)
 	// This must be last: the process may end at any moment after it.
 	if err := x.session.RebootSelf(ctx); err != nil {
-		x.problems([]ui.Problem{problemOf(err)}, nil)
+		x.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
 		code = worst(exitFailed, code)
 	}
 	return exit(code)
 }
 
-// writeJUnit writes the file of --junit. It returns the exit code, which is another where that failed.
-func (x *applyCommand) writeJUnit(result applied, code int) int {
-	err := report.WriteJUnit(x.junit, "nodejoin apply", report.AppliedCases(result.report, result.summary))
-	if err == nil {
-		return code
+// writeFiles writes the files of --junit and --report. It returns the exit code, which is another where that failed.
+func (x *applyCommand) writeFiles(r applied) int {
+	page := x.page("apply", x.args)
+	page.Data = jsonout.OfApply(r.report, r.summary, r.pruned, r.code())
+	var hosts []ui.HostResult
+	var failures []ui.Problem
+	if page.Bad = r.code() != exitOK; r.summary != nil {
+		page.Result, page.Times = tallyOf(r.summary).text(false)+".", x.times
+		hosts, failures = hostResults(r.summary), r.failures()
 	}
-	x.problems([]ui.Problem{{Level: "error", Summary: "the file of --junit could not be written",
-		Detail: err.Error()}}, nil)
-	return max(code, exitOutput)
+	return x.written(r.code(), errors.Join(
+		report.WriteJUnit(x.junit, "nodejoin apply", report.AppliedCases(r.report, r.summary)),
+		report.WriteHTML(x.reportFile, page.OfApply(r.report, hosts, failures, x.full))))
 }
 
 func someReachable(r *engine.Report) bool {

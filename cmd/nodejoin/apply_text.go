@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/cmd/nodejoin/internal/usage"
 	"nodejoin/steps/engine"
 )
 
 // applyText writes an apply as text.
 type applyText struct {
 	*app
-	noEvents      // the display on standard error shows them
-	full     bool // --full
+	noEvents        // the display on standard error shows them
+	full     bool   // --full
+	planAt   string // the plan for the next command; "" = none is named
 }
 
 func (t *applyText) plan(r *engine.Report) { t.showPlan(r, t.full) }
@@ -22,6 +24,9 @@ func (t *applyText) plan(r *engine.Report) { t.showPlan(r, t.full) }
 func (t *applyText) result(r applied) {
 	if r.summary == nil {
 		return // showPlan has said so
+	}
+	if list := hostResults(r.summary); len(list) > 1 {
+		_ = ui.WriteHosts(t.term.Out, list, t.term.OutColor, t.term.OutLimit())
 	}
 	t.term.Say("%s (%s).", tallyOf(r.summary).text(t.term.OutColor), r.summary.Duration.Round(10*time.Millisecond))
 	for _, h := range r.summary.Hosts {
@@ -36,16 +41,64 @@ func (t *applyText) result(r applied) {
 			fmt.Fprintf(t.term.Out, "Removed the Node %s from the cluster.\n", ui.CleanLine(n.Node))
 		}
 	}
+	if t.planAt != "" && t.term.OutLimit() > 0 {
+		t.next(r)
+	}
+}
+
+// next is the command that comes after an apply.
+func (t *applyText) next(r applied) {
+	command := "status"
+	if r.code() != exitOK {
+		command = "apply"
+	}
+	fmt.Fprintf(t.term.Out, "Next:\n  %s\n", ui.CleanLine(usage.Call(command, t.planAt, t.varFiles, t.vars)))
+}
+
+// hostResults are the lines of the table of an apply.
+func hostResults(sum *engine.Summary) (out []ui.HostResult) {
+	for _, h := range sum.Hosts {
+		r := ui.HostResult{Node: h.Node, Changed: len(h.Changed) + len(h.Removed), Unchanged: len(h.Unchanged), Took: h.Took,
+			Result: "done"}
+		switch code := errorCode(h.Err); {
+		case h.Held != "":
+			r.Result, r.Reason = "not started", h.Held
+		case h.Err == nil:
+		case h.GoesDown:
+			r.Result, r.Reason = "reboots", "the rest follows after it"
+		case code == exitInterrupted:
+			r.Result, r.Reason = "interrupted", "the next apply continues"
+		case code == exitLocked:
+			r.Result, r.Reason = "held", errorSummary(h.Err)
+		default:
+			r.Result, r.Reason = "failed", errorSummary(h.Err)
+			if h.Failed != "" {
+				r.Result = "failed at " + h.Failed
+			}
+			if h.Rollback != nil && h.Rollback.Err == nil {
+				r.Result += ", rolled back"
+			}
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // applyProblems writes the failures of an apply to standard error.
 func (a *app) applyProblems(r applied) {
-	var ps []ui.Problem
+	if ps := r.failures(); len(ps) > 0 {
+		fmt.Fprintln(a.term.Err)
+		a.problems(ui.Fold(ps), nil)
+	}
+}
+
+// failures are those of an apply, without what its check has reported.
+func (r applied) failures() (ps []ui.Problem) {
 	for i, h := range r.summary.Hosts {
 		if h.Err == nil || ui.Unchecked(r.report.Hosts[i]) {
 			continue // done, or reported by the check
 		}
-		p := problemOf(h.Err)
+		p := ui.ProblemOf(h.Err)
 		p.Host, p.Step, p.Source = h.Node, h.Failed, h.Source
 		if h.GoesDown {
 			p.Warning, p.Level = true, "warning"
@@ -56,19 +109,16 @@ func (a *app) applyProblems(r applied) {
 		ps = append(ps, p)
 	}
 	if err := r.summary.ObjectsErr; err != nil {
-		ps = append(ps, problemOf(err))
+		ps = append(ps, ui.ProblemOf(err))
 	}
 	for _, n := range r.pruned {
 		if n.Err != nil {
-			p := problemOf(n.Err)
+			p := ui.ProblemOf(n.Err)
 			p.Host, p.Step = n.Node, n.Failed
 			ps = append(ps, p)
 		}
 	}
-	if len(ps) > 0 {
-		fmt.Fprintln(a.term.Err)
-		a.problems(ui.Fold(ps), nil)
-	}
+	return ps
 }
 
 // tally counts the steps and hosts of an apply.

@@ -12,6 +12,8 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/bundle"
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/jsonout"
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/collect"
 	"nodejoin/steps/engine"
@@ -67,6 +69,9 @@ func knownSecrets(p *plan.Plan, vars map[string]string, c *plan.Compiled) []stri
 		out = append(out, collect.Secrets(n.Steps)...)
 		if s := n.Connection.SSH; s != nil {
 			out = append(out, loginSecrets(s.PasswordEnv, s.PassphraseEnv)...)
+			if s.Become != nil {
+				out = append(out, loginSecrets(s.Become.PasswordEnv)...)
+			}
 		}
 	}
 	slices.Sort(out)
@@ -121,7 +126,7 @@ func (b *bugReport) runs(args []string) {
 		return
 	}
 	for _, r := range runs[max(0, len(runs)-bundleRuns):] {
-		b.JSON("history/"+r.Head.Holder.Run+".json", runJSON(r, true))
+		b.JSON("history/"+r.Head.Holder.Run+".json", jsonout.OfRun(r, runResult(r), true))
 	}
 }
 
@@ -141,14 +146,14 @@ func planRuns(args []string) ([]history.Run, error) {
 func (b *bugReport) host(c *plan.Compiled, g engine.Collected) {
 	dir := g.Node.Name + "/"
 	if g.Err != nil {
-		p := problemOf(g.Err)
+		p := ui.ProblemOf(g.Err)
 		b.Missing(dir+"the machine", p.Summary+": "+p.Detail)
 	}
 	if g.Check.Err != nil {
-		p := problemOf(g.Check.Err)
+		p := ui.ProblemOf(g.Check.Err)
 		b.Missing(dir+"the check of all steps", p.Summary+": "+p.Detail)
 	}
-	b.JSON(dir+"check.json", planJSON(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
+	b.JSON(dir+"check.json", jsonout.OfPlan(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
 	for _, p := range g.Parts {
 		b.Part(dir, p)
 	}

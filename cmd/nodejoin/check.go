@@ -8,22 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/check"
 )
-
-// jsonCheck is the JSON output of check (examples/schema/check.schema.json).
-type jsonCheck struct {
-	FormatVersion string          `json:"format_version"`
-	Objects       int             `json:"objects"`
-	Pods          int             `json:"pods"`
-	Windows       int             `json:"windows"`
-	Errors        int             `json:"error_count"`
-	Warnings      int             `json:"warning_count"`
-	Findings      []check.Finding `json:"findings"`
-}
 
 // checkCommand is one run of check.
 type checkCommand struct {
@@ -113,7 +103,7 @@ func (a *app) listChecks() error {
 }
 
 func (a *app) showCheck(r check.Report) error {
-	out := checkJSON(r)
+	out := jsonout.OfCheck(r)
 	shown, err := a.showFindings("nodejoin check", checkedLine(out), report.OfCheck(r))
 	switch {
 	case shown:
@@ -131,20 +121,7 @@ func (a *app) showCheck(r check.Report) error {
 	return nil
 }
 
-func checkJSON(r check.Report) jsonCheck {
-	out := jsonCheck{FormatVersion: "1", Objects: r.Objects, Pods: r.Pods, Windows: r.Windows,
-		Findings: append([]check.Finding{}, r.Findings...)}
-	for _, f := range r.Findings {
-		if f.Severity == check.Error {
-			out.Errors++
-		} else {
-			out.Warnings++
-		}
-	}
-	return out
-}
-
-func (a *app) writeCheck(r jsonCheck) {
+func (a *app) writeCheck(r jsonout.Check) {
 	w, width := a.term.Out, a.term.Width()
 	styles := map[check.Severity]ui.Style{check.Error: ui.Red, check.Warning: ui.Yellow}
 	for _, f := range r.Findings {
@@ -161,7 +138,7 @@ func (a *app) writeCheck(r jsonCheck) {
 	fmt.Fprintln(w, ui.Wrap(checkedLine(r), "", width))
 }
 
-func checkedLine(r jsonCheck) string {
+func checkedLine(r jsonout.Check) string {
 	return fmt.Sprintf("Checked %d %s, %d with pods, %d of them for Windows: %d %s, %d %s.", r.Objects,
 		plural(r.Objects, "object"), r.Pods, r.Windows,
 		r.Errors, plural(r.Errors, "error"), r.Warnings, plural(r.Warnings, "warning"))

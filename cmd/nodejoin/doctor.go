@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -65,6 +66,15 @@ type doctorView interface {
 	result(diagnosed) error
 }
 
+// data is what --json prints.
+func (r diagnosed) data() jsonout.Doctor {
+	var fixed *engine.Summary
+	if r.fixed != nil {
+		fixed = r.fixed.summary
+	}
+	return jsonout.OfDiagnosis(r.hosts, fixed)
+}
+
 func newDoctor(a *app) *cobra.Command {
 	x := &doctorCommand{app: a, selfTest: selfTesting{app: a}}
 	c := &cobra.Command{
@@ -93,6 +103,7 @@ JSON file. Without PLAN it tests this machine. Areas: ` + strings.Join(selftest.
 	a.runFlags(c)
 	f := c.Flags()
 	a.formatFlag(c, "markdown", "sarif")
+	a.reportFlag(c)
 	f.BoolVar(&x.list, "list", false, "list all possible findings; no host is asked")
 	f.BoolVar(&x.fix, "fix", false, "fix what steps of the plan can fix, after asking")
 	f.BoolVar(&x.auto, "auto-approve", false, "with --fix: do not ask for approval")
@@ -132,7 +143,9 @@ func (x *doctorCommand) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	x.unreached(result)
-	return exit(result.code())
+	page := x.page("doctor", args)
+	page.Data = result.data()
+	return exit(x.written(result.code(), report.WriteHTML(x.reportFile, page.OfDoctor(result.hosts))))
 }
 
 func (x *doctorCommand) load(c *cobra.Command, args []string) (err error) {
@@ -162,7 +175,7 @@ func hasPreflight(n plan.Node) bool {
 
 // diagnose asks all hosts once.
 func (x *doctorCommand) diagnose(ctx context.Context) (diagnosed, error) {
-	d := x.newDisplay()
+	d := x.newDisplay(ui.OnHosts("Diagnosing", x.compiled))
 	s := engine.New(x.compiled, x.options(x.compiled, d.Emit))
 	defer s.Close()
 	hosts := s.Diagnose(ctx)
@@ -191,7 +204,7 @@ func (x *doctorCommand) unreached(r diagnosed) {
 	var ps []ui.Problem
 	for _, d := range r.hosts {
 		if d.Err != nil {
-			p := problemOf(d.Err)
+			p := ui.ProblemOf(d.Err)
 			p.Host, p.Source = d.Node.Name, d.Node.Connection.Source
 			ps = append(ps, p)
 		}

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 )
 
@@ -18,9 +18,6 @@ type fixing struct {
 	progress progress
 	session  *engine.Session
 }
-
-// fixable reports whether steps of the plan fix what was found.
-func fixable(s doctor.Symptom) bool { return !s.Waived && len(s.Fix)+len(s.Restart) > 0 }
 
 // fixes is the plan with only the steps that fix what was found, and only the nodes
 // that have such steps.
@@ -72,14 +69,14 @@ func (x *fixing) open() {
 
 // check compares the steps with their hosts and shows what would change.
 func (x *fixing) check(ctx context.Context) (*engine.Report, error) {
-	x.progress.begin()
+	x.progress.begin(ui.OnHosts("Checking", x.compiled))
 	report := x.session.Check(ctx)
 	x.progress.end()
 	if ctx.Err() != nil {
 		return nil, x.nothingChanged(exitInterrupted)
 	}
 	x.view.plan(report)
-	x.reportProblems(report, findingsErrors)
+	x.reportProblems(report, ui.FindingsErrors)
 	return report, nil
 }
 
@@ -91,8 +88,9 @@ func (x *fixing) confirm(ctx context.Context) error {
 }
 
 func (x *fixing) change(ctx context.Context, report *engine.Report) applied {
+	usual := x.usual(x.args)
 	x.beginRun(x.args, x.compiled)
-	x.progress.begin()
+	x.progress.begin(ui.Applying(report, x.parallel, usual))
 	result := applied{report: report, summary: x.session.Apply(ctx)}
 	x.progress.end()
 	x.endRun(result.code(), appliedHosts(result.summary))

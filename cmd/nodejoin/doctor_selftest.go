@@ -48,7 +48,7 @@ func (x *selfTesting) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	x.hold("doctor --self-test")
-	d := x.newDisplay()
+	d := x.newDisplay(ui.OnHosts("Testing", compiled))
 	s := engine.New(compiled, x.options(compiled, d.Emit))
 	defer s.Close()
 	tested := s.SelfTest(c.Context(), req)
@@ -72,7 +72,7 @@ func (x *selfTesting) report(tested []engine.SelfTested, named bool) error {
 	var ps []ui.Problem
 	for _, t := range tested {
 		if t.Err != nil {
-			p := problemOf(t.Err)
+			p := ui.ProblemOf(t.Err)
 			p.Host, p.Source = t.Node.Name, t.Node.Connection.Source
 			ps, code = append(ps, p), worst(code, errorCode(t.Err))
 			continue

@@ -47,7 +47,7 @@ func (t *doctorText) suggestFix(r diagnosed) {
 	n := 0
 	for _, d := range r.hosts {
 		for _, f := range d.Found {
-			if fixable(f) {
+			if f.Fixable() {
 				n++
 			}
 		}

@@ -10,8 +10,7 @@ import (
 )
 
 // graphFormats are the values of --format.
-var graphFormats = map[string]func(io.Writer, *plan.Compiled) error{"dot": draw.DOT,
-	"mermaid": draw.Mermaid, "html": draw.HTML}
+var graphFormats = map[string]func(io.Writer, *plan.Compiled) error{"dot": draw.DOT, "mermaid": draw.Mermaid}
 
 func newGraph(a *app) *cobra.Command {
 	format := "dot"
@@ -19,7 +18,8 @@ func newGraph(a *app) *cobra.Command {
 		Use:   "graph [PLAN]",
 		Short: "Print the ordered steps of every node as a graph",
 		Long: `Compiles the plan and prints its step graph for Graphviz (dot) or Mermaid, or as a page
-(html) that needs no network. No host is asked.`,
+(html) that needs no network. No host is asked. The page has the phases of a join as bands,
+and the path of steps that took longest in the last runs on this computer.`,
 		Example: `  nodejoin graph plans/prod | dot -Tsvg > graph.svg
   nodejoin graph plans/prod --format html > graph.html`,
 	}
@@ -32,6 +32,9 @@ func newGraph(a *app) *cobra.Command {
 		compiled, err := a.load(c.Context(), args)
 		if err != nil {
 			return err
+		}
+		if format == "html" {
+			return draw.HTML(a.term.Out, compiled, a.usual(args))
 		}
 		return graphFormats[format](a.term.Out, compiled)
 	}

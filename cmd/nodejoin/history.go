@@ -14,6 +14,8 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/jsonout"
+	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/event"
@@ -50,10 +52,19 @@ has a note of the last one in the annotation nodejoin.dev/last-apply.`, history.
 			if err := x.load(c, args); err != nil {
 				return err
 			}
-			return x.show()
+			if x.reportFile != "" && x.run == nil {
+				return usageError{c, errors.New("--report shows one run: name it")}
+			}
+			if err := x.show(); err != nil || x.run == nil {
+				return err
+			}
+			page := x.page("history", args)
+			page.Data = jsonout.OfRun(*x.run, runResult(*x.run), true)
+			return exit(x.written(exitOK, report.WriteHTML(x.reportFile, page.OfRun(*x.run, runResult(*x.run)))))
 		},
 	}
 	c.ValidArgsFunction = complete.Runs
+	a.reportFlag(c)
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	return c
 }
@@ -95,13 +106,13 @@ func (x *historyCommand) loadPlan(c *cobra.Command, args []string) (err error) {
 func (x *historyCommand) show() error {
 	switch {
 	case x.run != nil && x.json:
-		return x.printJSON(runJSON(*x.run, true))
+		return x.printJSON(jsonout.OfRun(*x.run, runResult(*x.run), true))
 	case x.run != nil:
-		return writeRun(x.term.Out, *x.run)
+		return ui.WriteRun(x.term.Out, *x.run, runResult(*x.run))
 	case x.json:
-		out := []jsonRun{}
+		out := []jsonout.Run{}
 		for _, r := range x.runs {
-			out = append(out, runJSON(r, false))
+			out = append(out, jsonout.OfRun(r, runResult(r), false))
 		}
 		return x.printJSON(out)
 	}
@@ -153,7 +164,7 @@ func planPath(args []string) (string, error) {
 func runResult(r history.Run) string {
 	switch {
 	case r.End == nil && !gone(r.Head.Holder):
-		return "running" // or not known: it was started on another computer that shares this folder
+		return history.Running // or not known: it was started on another computer that shares this folder
 	case r.End == nil:
 		return "did not end"
 	case r.End.ExitCode == exitOK:

@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 	"strings"
+	"time"
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -45,6 +46,16 @@ func (a *app) record(args []string, c *plan.Compiled) error {
 	return err
 }
 
+// usual is how long steps took in earlier runs of the plan.
+func (a *app) usual(args []string) func(host, step string) time.Duration {
+	path, err := planPath(args)
+	root, rootErr := history.Root()
+	if err != nil || rootErr != nil {
+		return func(string, string) time.Duration { return -1 }
+	}
+	return history.Usual(root, path)
+}
+
 // endRun ends the record.
 func (a *app) endRun(code int, hosts []history.Host) {
 	err := a.run.Finish(history.End{ExitCode: code, Hosts: hosts})
@@ -72,5 +83,5 @@ func errorSummary(err error) string {
 	if err == nil {
 		return ""
 	}
-	return problemOf(err).Summary
+	return ui.ProblemOf(err).Summary
 }

@@ -21,7 +21,7 @@ import (
 type initializer struct {
 	*app
 	firstplan.Answers
-	hosts []string // of --host, name=address
+	hosts struct{ windows, linux []string } // of --host and --linux-host, name=address
 	input *bufio.Reader
 }
 
@@ -31,14 +31,14 @@ func newInit(a *app) *cobra.Command {
 		Use:   "init [FOLDER]",
 		Short: "Write a first plan, from answers or flags",
 		Long: `Writes FOLDER/NAME.join.hcl (default: this folder), a commented plan that joins Windows
-hosts to a cluster. On a terminal it asks for what the flags leave open. It overwrites
-nothing, and writes no plan that would be invalid.
+and Linux hosts to a cluster. On a terminal it asks for what the flags leave open. It
+overwrites nothing, and writes no plan that would be invalid.
 
 With --mirror, the digests of the artifacts in that folder are written into the plan.
 Without it the plan has a variable for them, with a comment that lists the artifacts.`,
 		Example: `  nodejoin init plans/prod            asks
   nodejoin init --name prod --api-server https://10.0.0.10:6443 \
-    --host win-1=10.0.0.21 --host win-2=10.0.0.22 --mirror ./mirror plans/prod
+    --host win-1=10.0.0.21 --linux-host lin-1=10.0.0.31 --mirror ./mirror plans/prod
   nodejoin init --sandbox demo        simulated machines and a simulated cluster`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -52,7 +52,8 @@ Without it the plan has a variable for them, with a comment that lists the artif
 	for _, q := range i.Questions() {
 		f.StringVar(q.Value, q.Flag, "", q.Help)
 	}
-	f.StringArrayVar(&i.hosts, "host", nil, "a machine, `name=address`; may be repeated")
+	f.StringArrayVar(&i.hosts.windows, "host", nil, "a Windows machine, `name=address`; may be repeated")
+	f.StringArrayVar(&i.hosts.linux, "linux-host", nil, "a Linux machine, `name=address`; may be repeated")
 	f.BoolVar(&i.Sandbox, "sandbox", false, "simulated machines and a simulated cluster, in folders beside the plan")
 	return c
 }
@@ -131,7 +132,7 @@ func (i *initializer) validate(name string, src []byte) error {
 	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name),
 		Agent: anyAgent}
 	if len(i.Digests) == 0 {
-		opt.Vars["sha256"] = firstplan.AnyDigests() // the real ones are given later
+		opt.Vars["sha256"] = i.AnyDigests() // the real ones are given later
 	}
 	p, diags := plan.Load(tmp, opt)
 	if p != nil && !diags.HasErrors() {

@@ -23,21 +23,21 @@ func (i *initializer) answer(c *cobra.Command) error {
 	if len(missing) > 0 && !i.term.InTTY {
 		return fmt.Errorf("no terminal to ask on; these flags are missing:\n  %s", strings.Join(missing, "\n  "))
 	}
-	if err := i.answerQuestions(c, len(missing) > 0); err != nil {
-		return err
-	}
 	if i.Sandbox && len(i.Hosts) == 0 {
-		i.Hosts = []firstplan.Host{{Name: "win-1", Address: "192.0.2.11"}, {Name: "win-2", Address: "192.0.2.12"}}
+		i.Hosts = []firstplan.Host{{OS: "windows", Name: "win-1", Address: "192.0.2.11"},
+			{OS: "windows", Name: "win-2", Address: "192.0.2.12"}}
 	}
 	if len(i.Hosts) == 0 {
-		return i.askHosts(c.Context())
+		if err := i.askHosts(c.Context()); err != nil {
+			return err
+		}
 	}
-	return nil
+	return i.answerQuestions(c, len(missing) > 0)
 }
 
 // checkFlags checks the values of the flags and takes in the hosts.
 func (i *initializer) checkFlags(c *cobra.Command) error {
-	for _, f := range []string{"kubeconfig", "user"} {
+	for _, f := range []string{"kubeconfig", "user", "linux-user"} {
 		if i.Sandbox && c.Flags().Changed(f) {
 			return usageError{c, fmt.Errorf("--%s cannot be used with --sandbox", f)}
 		}
@@ -50,9 +50,14 @@ func (i *initializer) checkFlags(c *cobra.Command) error {
 			return fmt.Errorf("--%s: %w", q.Flag, err)
 		}
 	}
-	for _, h := range i.hosts {
-		if err := i.AddHost(h); err != nil {
+	for _, h := range i.hosts.windows {
+		if err := i.AddHost("windows", h); err != nil {
 			return fmt.Errorf("--host %s: %w", h, err)
+		}
+	}
+	for _, h := range i.hosts.linux {
+		if err := i.AddHost("linux", h); err != nil {
+			return fmt.Errorf("--linux-host %s: %w", h, err)
 		}
 	}
 	return nil
@@ -70,7 +75,7 @@ func (i *initializer) missing(c *cobra.Command) []string {
 		}
 	}
 	if len(i.Hosts) == 0 {
-		out = append(out, fmt.Sprintf("--%-12s a machine, name=address; may be repeated", "host"))
+		out = append(out, fmt.Sprintf("--%-12s a Windows machine, name=address; or --linux-host; may be repeated", "host"))
 	}
 	return out
 }
@@ -92,23 +97,31 @@ func (i *initializer) answerQuestions(c *cobra.Command, ask bool) (err error) {
 	return nil
 }
 
-// askHosts asks for machines, one at least.
+// askHosts asks for machines, at least one.
 func (i *initializer) askHosts(ctx context.Context) error {
-	if _, err := i.ask(ctx, "Machine, as name=address", "", i.AddHost); err != nil {
-		return err
-	}
-	another := func(s string) error {
-		if s == "" {
-			return nil
+	for _, os := range []string{"windows", "linux"} {
+		name := map[string]string{"windows": "Windows", "linux": "Linux"}[os]
+		text := name + " machine, as name=address (empty: none)"
+		for {
+			answer, err := i.ask(ctx, text, "", func(s string) error {
+				switch {
+				case s != "":
+					return i.AddHost(os, s)
+				case os == "linux" && len(i.Hosts) == 0:
+					return errors.New("a plan needs at least one machine")
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if answer == "" {
+				break
+			}
+			text = "Another " + name + " machine, name=address (empty: no more)"
 		}
-		return i.AddHost(s)
 	}
-	for {
-		answer, err := i.ask(ctx, "Another machine, name=address (empty: no more)", "", another)
-		if err != nil || answer == "" {
-			return err
-		}
-	}
+	return nil
 }
 
 // errInputEnded is a terminal or pipe that ended before the last answer.

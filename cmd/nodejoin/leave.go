@@ -20,6 +20,7 @@ import (
 type leaveCommand struct {
 	*app
 	auto    bool                // --auto-approve
+	all     bool                // --all
 	options engine.LeaveOptions // flags
 
 	args     []string
@@ -35,10 +36,15 @@ type left struct {
 	report  *engine.LeaveReport
 	summary *engine.LeaveSummary // nil: there was nothing to do
 	options engine.LeaveOptions
+	// interrupted: the check was, so nothing was changed.
+	interrupted bool
 }
 
 // code is the exit code.
 func (r left) code() int {
+	if r.interrupted {
+		return exitInterrupted
+	}
 	if r.report.Cluster != nil {
 		return errorCode(r.report.Cluster)
 	}
@@ -66,7 +72,7 @@ func newLeave(a *app) *cobra.Command {
 	x := &leaveCommand{app: a, changed: map[string][]string{}}
 	c := &cobra.Command{
 		SuggestFor: []string{"destroy", "remove", "reset", "uninstall"},
-		Use:        "leave [PLAN] --target NODE",
+		Use:        "leave [PLAN] {--target NODE | --all}",
 		Short:      "Remove nodes from the cluster and restore their hosts",
 		Long: `Shows what would be done, asks for approval, and does it: the Node is cordoned and
 drained; the services, HNS networks, files, firewall rules, variables and registry values
@@ -78,13 +84,15 @@ next one finishes it. An apply joins the node again, from any state.
 
 With --without-cluster the API server is not asked: nothing is drained, and the Node
 object stays in the cluster.`,
-		Example: `  nodejoin leave plans/prod --target win-1`,
-		RunE:    x.run,
+		Example: `  nodejoin leave plans/prod --target win-1
+  nodejoin leave plans/test --all --skip win-2`,
+		RunE: x.run,
 	}
 	a.planFlags(c)
 	a.runFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
+	f.BoolVar(&x.all, "all", false, "remove all nodes of the plan, but those of --skip")
 	f.BoolVar(&x.options.WithoutCluster, "without-cluster", false, "do not use the cluster; the Node object stays there")
 	drainFlags(c, &x.options.Drain)
 	return c
@@ -116,8 +124,11 @@ func (x *leaveCommand) run(c *cobra.Command, args []string) error {
 }
 
 func (x *leaveCommand) load(c *cobra.Command, args []string) (err error) {
-	if len(x.targets) == 0 {
-		return usageError{c, errors.New("leave needs --target: name the nodes to remove")}
+	switch {
+	case x.all && len(x.targets) > 0:
+		return usageError{c, errors.New("--all is all nodes of the plan; leave out --all or --target")}
+	case !x.all && len(x.targets) == 0:
+		return usageError{c, errors.New("leave needs --target or --all: name the nodes to remove, or remove all")}
 	}
 	x.args = args
 	if x.compiled, err = x.app.load(c.Context(), args); err != nil {
@@ -148,10 +159,13 @@ func (x *leaveCommand) open() {
 }
 
 func (x *leaveCommand) check(ctx context.Context) (*engine.LeaveReport, error) {
-	x.progress.begin()
+	x.progress.begin(ui.OnHosts("Checking", x.compiled))
 	report := x.session.CheckLeave(ctx, x.options)
 	x.progress.end()
 	if ctx.Err() != nil {
+		if x.json {
+			x.view.result(left{report: report, options: x.options, interrupted: true})
+		}
 		return nil, x.nothingChanged(exitInterrupted)
 	}
 	return report, nil
@@ -160,7 +174,7 @@ func (x *leaveCommand) check(ctx context.Context) (*engine.LeaveReport, error) {
 // leaveProblems writes why nodes cannot leave to standard error.
 func (a *app) leaveProblems(r left) {
 	if err := r.report.Cluster; err != nil {
-		p := problemOf(err)
+		p := ui.ProblemOf(err)
 		p.Source = a.clusterAt
 		p.Remedy = strings.TrimPrefix(p.Remedy+"; or use --without-cluster, which leaves the Node object in the cluster",
 			"; ")
@@ -170,7 +184,7 @@ func (a *app) leaveProblems(r left) {
 	var ps []ui.Problem
 	for _, h := range r.report.Hosts {
 		if h.Err != nil {
-			p := problemOf(h.Err)
+			p := ui.ProblemOf(h.Err)
 			p.Host, p.Source = h.Node.Name, h.Node.Connection.Source
 			ps = append(ps, p)
 		}
@@ -190,13 +204,17 @@ func (x *leaveCommand) confirm(ctx context.Context) error {
 	if x.auto {
 		return nil
 	}
-	return x.approve(ctx, x.compiled, "Remove these nodes?",
+	question := "Remove these nodes?"
+	if x.all {
+		question = fmt.Sprintf("Remove %d %s?", len(x.compiled.Nodes), plural(len(x.compiled.Nodes), "node"))
+	}
+	return x.approve(ctx, x.compiled, question,
 		"review in a terminal what leave would do, then run leave with --auto-approve")
 }
 
 func (x *leaveCommand) change(ctx context.Context, r left) *engine.LeaveSummary {
 	x.beginRun(x.args, x.compiled)
-	x.progress.begin()
+	x.progress.begin(ui.OnHosts("Leaving", x.compiled))
 	r.summary = x.session.Leave(ctx, r.report, x.options)
 	x.progress.end()
 	x.endRun(r.code(), x.historyHosts(r.summary))
@@ -219,7 +237,7 @@ func (a *app) leaveFailures(r left) {
 	var ps []ui.Problem
 	for i, h := range r.summary.Hosts {
 		if h.Err != nil && r.report.Hosts[i].Err == nil {
-			p := problemOf(h.Err)
+			p := ui.ProblemOf(h.Err)
 			p.Host, p.Step = h.Node, h.Failed
 			ps = append(ps, p)
 		}

@@ -70,6 +70,15 @@ func planArg(args []string) string {
 	return args[0]
 }
 
+// planName is the plan's path, or the name of the current folder.
+func planName(args []string) string {
+	name := planArg(args)
+	if path, err := planPath(args); err == nil && name == "." {
+		name = filepath.Base(path)
+	}
+	return name
+}
+
 // compile reads and compiles the plan that the arguments name. It returns the plan's
 // files for its diagnostics; with an error in these, the first result is nil.
 func (a *app) compile(ctx context.Context, args []string) (

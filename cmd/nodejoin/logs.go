@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/bundle"
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -25,13 +26,6 @@ type logsCommand struct {
 	args     []string
 	compiled *plan.Compiled
 	at       time.Time
-}
-
-// jsonLogs is the JSON output of logs (examples/schema/logs.schema.json).
-type jsonLogs struct {
-	File    string   `json:"file"`
-	Entries int      `json:"entries"`
-	Missing []string `json:"missing"`
 }
 
 func newLogs(a *app) *cobra.Command {
@@ -90,7 +84,7 @@ func (x *logsCommand) load(ctx context.Context, args []string) (err error) {
 
 // collect asks all hosts and fills a bundle. It also returns the number of hosts.
 func (x *logsCommand) collect(ctx context.Context) (*bugReport, int, error) {
-	d := x.newDisplay()
+	d := x.newDisplay(ui.OnHosts("Collecting", x.compiled))
 	s := engine.New(x.compiled, x.options(x.compiled, d.Emit))
 	defer s.Close()
 	report := s.Check(ctx)
@@ -114,7 +108,8 @@ func (x *logsCommand) collect(ctx context.Context) (*bugReport, int, error) {
 
 func (x *logsCommand) report(b *bugReport, hosts int) error {
 	if x.json {
-		return x.printJSON(jsonLogs{x.out, b.Entries(), append([]string{}, b.Lacks()...)})
+		return x.printJSON(jsonout.Logs{File: x.out, Entries: b.Entries(),
+			Missing: append([]string{}, b.Lacks()...)})
 	}
 	out := x.term.Out
 	fmt.Fprintf(out, "%s: %d entries of %d %s", ui.CleanLine(x.out), b.Entries(), hosts, plural(hosts, "host"))

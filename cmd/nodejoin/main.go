@@ -11,17 +11,21 @@ import (
 	"syscall"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/selftest"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run is main with its exit code, so that tests can call it.
 func run(args []string) int {
+	if len(args) == 1 && args[0] == selftest.ServiceCommand { // before anything is printed: a service has no output
+		return selftest.Service()
+	}
 	// A reader that goes away, as in "nodejoin apply | head", does not end a run in the middle of a change: the write
 	// fails instead. Unlike an ignored signal, one that is asked for is not inherited by the programs that we start.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	term := ui.NewTerm()
-	out := &output{File: os.Stdout}
+	out := &output{file: os.Stdout}
 	term.Out = out
 	code := guarded(term.Err, strings.Join(args[:min(1, len(args))], ""), func() int {
 		return runUntilSignal(term, args)
@@ -33,16 +37,24 @@ func run(args []string) int {
 func runUntilSignal(term *ui.Term, args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	defer term.Abandon() // after a panic
 	sig := make(chan os.Signal, 2)
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(sig)
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
-		if _, ok := <-sig; !ok {
+		select {
+		case <-ended:
 			return
+		case <-sig:
 		}
-		fmt.Fprintln(os.Stderr, "\nStopping: finishing the current step. Press Ctrl-C again to stop at once.")
+		term.Notice("\nStopping: finishing the current step. Press Ctrl-C again to stop at once.")
 		cancel()
-		if _, ok := <-sig; ok {
+		select {
+		case <-ended:
+		case <-sig:
+			term.Abandon()
 			os.Exit(exitInterrupted)
 		}
 	}()
@@ -51,6 +63,16 @@ func runUntilSignal(term *ui.Term, args []string) int {
 
 // execute runs one command and returns its exit code.
 func execute(ctx context.Context, a *app, args []string) int {
+	code := executed(ctx, a, args)
+	a.agentsStay()
+	if err := a.log.End(code); err != nil {
+		fmt.Fprintln(a.term.Err, "nodejoin:", ui.CleanLine(err.Error()))
+		return max(code, exitOutput)
+	}
+	return code
+}
+
+func executed(ctx context.Context, a *app, args []string) int {
 	root := newRoot(a) //nolint:contextcheck // cobra hands ctx to each command
 	root.SetArgs(args)
 	root.SetContext(ctx)

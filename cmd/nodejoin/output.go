@@ -14,10 +14,13 @@ import (
 
 // output notes the first error of writing results: what nobody could read was not done.
 type output struct {
-	*os.File // for its descriptor, by which the size of a terminal is asked
-	mu       sync.Mutex
-	err      error
+	file *os.File // not embedded: its other methods that write, as WriteString, would not note the error
+	mu   sync.Mutex
+	err  error
 }
+
+// Fd is for the size of a terminal.
+func (o *output) Fd() uintptr { return o.file.Fd() }
 
 // Write writes to the file; after an error it drops what comes.
 func (o *output) Write(p []byte) (int, error) {
@@ -26,7 +29,7 @@ func (o *output) Write(p []byte) (int, error) {
 	if o.err != nil {
 		return 0, o.err
 	}
-	n, err := o.File.Write(p)
+	n, err := o.file.Write(p)
 	o.err = err
 	return n, err
 }

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
 // TestPanicReport: a panic has an exit code of its own and leaves a report without the arguments of the command.
@@ -29,5 +36,39 @@ func TestPanicReport(t *testing.T) {
 	}
 	if guarded(&w, "apply", func() int { return exitReboot }) != exitReboot {
 		t.Error("a command that ends has another exit code")
+	}
+}
+
+// TestInterruptedJSON: the JSON of a command that is interrupted while it reads its hosts ends with a summary too.
+func TestInterruptedJSON(t *testing.T) {
+	dir := t.TempDir()
+	const text = `node "a" {
+  os = "windows"
+  connection "sandbox" { path = "box" }
+}
+step "file" "f" {
+  on      = node.a
+  path    = "C:\\f.txt"
+  content = "x"
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "x.join.hcl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"apply", "--json", dir}, {"leave", "--json", "--target", "a", dir}} {
+		var out bytes.Buffer
+		code := execute(ctx, &app{term: &ui.Term{Out: &out, Err: io.Discard}}, args)
+		lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
+		var last struct {
+			Type     string `json:"type"`
+			ExitCode int    `json:"exit_code"`
+		}
+		if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Type != "summary" ||
+			last.ExitCode != exitInterrupted || code != exitInterrupted {
+			t.Errorf("%v: exit code %d (%v)\n%s", args, code, err, out.String())
+		}
 	}
 }

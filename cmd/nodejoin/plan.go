@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -20,13 +21,13 @@ type compareCommand struct {
 	full     bool     // --full
 	only     []string // --only
 	out      string   // --out
-	findings findingLevel
+	findings ui.FindingLevel
 	text     func(*engine.Report) error // shows the report as text
 	page     func(*engine.Report) (report.Page, error)
 }
 
 func newPlan(a *app) *cobra.Command {
-	x := &compareCommand{app: a, findings: findingsAll}
+	x := &compareCommand{app: a, findings: ui.FindingsAll}
 	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
@@ -44,6 +45,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 if changes are pen
 	a.changeFlags(c)
 	f := c.Flags()
 	a.formatFlag(c, "markdown")
+	a.reportFlag(c)
 	f.BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if changes are pending, with 0 if there are none")
 	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	f.StringVar(&x.out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
@@ -58,6 +60,12 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 	found := x.checkHosts(c.Context(), compiled)
 	if err := x.show(compiled, found); err != nil {
 		return err
+	}
+	page := x.app.page(c.Name(), args)
+	page.ChangesFirst = c.Name() == "plan"
+	page.Data = jsonout.OfPlan(compiled, ui.OnlyStates(found, x.only))
+	if code := x.written(exitOK, report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full))); code != exitOK {
+		return exitError(code)
 	}
 	if code := x.reportProblems(found, x.findings); code != exitOK {
 		return exitError(code)
@@ -75,7 +83,7 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 
 func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 	if x.json {
-		return x.printJSON(planJSON(compiled, ui.OnlyStates(r, x.only)))
+		return x.printJSON(jsonout.OfPlan(compiled, ui.OnlyStates(r, x.only)))
 	}
 	if x.format == "markdown" {
 		page, err := x.page(r)
@@ -89,7 +97,7 @@ func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 
 // showPlan writes what an apply would change as text.
 func (a *app) showPlan(r *engine.Report, full bool) {
-	if r.Pending() > 0 || full {
+	if r.Pending() > 0 || full || reportCode(r) == exitOK { // without changes: what stays, and why
 		ui.WritePlan(a.term.Out, r, ui.PlanOptions{Color: a.term.OutColor, Width: a.term.OutWidth(),
 			Limit: a.term.OutLimit(), Full: full})
 	}

@@ -17,8 +17,8 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/doctor"
-	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
+	"nodejoin/steps/node"
 	"nodejoin/steps/supervise"
 	"nodejoin/steps/wait"
 )
@@ -57,9 +57,9 @@ func newResume() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		say := heal.SayTo(log)
-		code := heal.Service{Name: doctor.ResumeService, Say: say, Ends: true,
-			Work: func(ctx context.Context, report func(heal.Level, string)) error {
+		say := node.SayTo(log)
+		code := node.Service{Name: doctor.ResumeService, Say: say, Ends: true,
+			Work: func(ctx context.Context, report func(node.Level, string)) error {
 				h, err := connect.Local(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
 				if err == nil {
 					err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
@@ -86,7 +86,7 @@ type resuming struct {
 	file    string
 	out     io.Writer // for the output of apply
 	say     func(string)
-	report  func(heal.Level, string)
+	report  func(node.Level, string)
 	pause   time.Duration
 }
 
@@ -108,7 +108,7 @@ func (x *resuming) run(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, errStarting) {
-		x.report(heal.Error, fmt.Sprintf("The plan is not finished: %v. The service continues after the next boot; "+
+		x.report(node.Error, fmt.Sprintf("The plan is not finished: %v. The service continues after the next boot; "+
 			"to finish the plan before that, run apply again.", err))
 		return err
 	}
@@ -118,7 +118,7 @@ func (x *resuming) run(ctx context.Context) error {
 	}
 	if err != nil {
 		text := fmt.Sprintf("The plan is not finished: %v. See %s and run apply again.", err, resumeLog(runtime.GOOS))
-		x.report(heal.Error, text)
+		x.report(node.Error, text)
 	}
 	return errors.Join(err, x.machine.Remove(ctx, x.file), x.machine.DeleteOwnService(ctx, doctor.ResumeService))
 }
@@ -146,7 +146,7 @@ func (x *resuming) finish(ctx context.Context, r *resumption) error {
 		x.say(fmt.Sprintf("nodejoin apply ended with exit code %d", code))
 		switch {
 		case code == exitOK:
-			x.report(heal.Info, fmt.Sprintf("The plan is finished on node %s.", r.Node))
+			x.report(node.Info, fmt.Sprintf("The plan is finished on node %s.", r.Node))
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

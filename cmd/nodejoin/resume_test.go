@@ -24,10 +24,10 @@ import (
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
-	"nodejoin/steps/heal"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/node"
 )
 
 // resumePlan has two sandboxes, which stand for machines with a local connection.
@@ -114,7 +114,7 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 	}
 	r.resuming = &resuming{machine: files{r.machine, file}, file: file, out: &r.out, pause: time.Millisecond,
 		say:    func(line string) { r.out.WriteString(line + "\n") },
-		report: func(l heal.Level, text string) { r.reports = append(r.reports, text) }}
+		report: func(l node.Level, text string) { r.reports = append(r.reports, text) }}
 	return r
 }
 

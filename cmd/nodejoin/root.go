@@ -14,6 +14,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/report"
+	"nodejoin/cmd/nodejoin/internal/runlog"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/cmd/nodejoin/internal/usage"
 	"nodejoin/plan"
@@ -38,6 +39,10 @@ type app struct {
 	display      string
 	format       string // --format
 	junit        string // --junit
+	reportFile   string // --report
+	debug        bool
+	logFile      string // --log-file
+	log          *runlog.Log
 	parallel     int
 	untrusted    bool              // --untrusted
 	unvalued     bool              // of validate: variables may be without a value
@@ -54,6 +59,7 @@ type app struct {
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts; hold sets it
 	run    *history.Writer  // the record of this run; nil = none
+	sent   []string         // the nodes that an agent was sent to
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -70,6 +76,7 @@ each step checked, applied and verified. Running it again changes only what diff
 		SilenceUsage: true, SilenceErrors: true,
 		Version: version,
 	}
+	root.SetOut(a.term.Out)
 	root.SetVersionTemplate(buildinfo.Of(version).String() + "\n")
 	root.SuggestionsMinimumDistance = 2
 	root.Args = func(c *cobra.Command, args []string) error {
@@ -83,12 +90,14 @@ each step checked, applied and verified. Running it again changes only what diff
 		return usageError{c, fmt.Errorf("unknown command %q.%s", args[0], hint)}
 	}
 	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	root.PersistentPreRunE = a.beginLog
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{c, usage.FlagError(c, err)}
 	})
-	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newStatus(a), newHistory(a), newLogs(a),
-		newGraph(a), newVersion(a))
-	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newResume())
+	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newPause(a), newUnpause(a),
+		newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
+	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a), newMan(),
+		newResume())
 	strictBuiltins(root)
 	complete.Flags(root)
 	a.wrapHelp(root)
@@ -271,6 +280,26 @@ func (a *app) junitFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.junit, "junit", "", "also write the result as JUnit XML into `file`")
 }
 
+// reportFlag writes the result as a page for people, besides what the command prints.
+func (a *app) reportFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.reportFile, "report", "", "also write the result as one HTML page into `file`")
+}
+
+// page is the page of --report for a command; the command fills it.
+func (a *app) page(command string, args []string) report.HTML {
+	return report.HTML{Command: "nodejoin " + command, Plan: planName(args), Version: version, At: time.Now()}
+}
+
+// written is the exit code of a command whose files are written, which is another where that failed.
+func (a *app) written(code int, err error) int {
+	if err == nil {
+		return code
+	}
+	a.problems([]ui.Problem{{Level: "error", Summary: "a file with the result could not be written",
+		Detail: err.Error()}}, nil)
+	return max(code, exitOutput)
+}
+
 // showFindings writes findings in the form of --format; false for text.
 func (a *app) showFindings(title, summary string, findings []report.Finding) (bool, error) {
 	switch a.format {
@@ -294,6 +323,8 @@ func (a *app) runFlags(c *cobra.Command) {
 func (a *app) outputFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
+	f.BoolVar(&a.debug, "debug", false, "log what happens on standard error")
+	f.StringVar(&a.logFile, "log-file", "", "append what happens to `file`, as JSON lines without secrets")
 	a.display = "auto"
 	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display",
 		"progress on standard error: auto, plain or quiet")

@@ -7,105 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"nodejoin/cmd/nodejoin/internal/history"
-	"nodejoin/cmd/nodejoin/internal/ui"
-	"nodejoin/plan/check"
-	"nodejoin/steps"
-	"nodejoin/steps/engine"
-	"nodejoin/steps/event"
-	"nodejoin/steps/executor"
-	"nodejoin/steps/host"
-	"nodejoin/steps/kube"
 )
 
 const schemas = "../../examples/schema"
-
-// TestSchemasAreOfTypes: each schema has the fields of the types that are written, and
-// requires those that are always there. A new field is added to the schema; a removed
-// one needs a new format_version.
-func TestSchemasAreOfTypes(t *testing.T) {
-	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
-	for file, types := range map[string]map[string]any{
-		"validate": {"": jsonDiagnostics{}},
-		"check":    {"": jsonCheck{}, "finding": check.Finding{}},
-		"plan": {"": jsonPlan{}, "former_node": jsonFormer{}, "object": jsonObject{}, "host": jsonHost{},
-			"upgrade":      engine.Upgrade{},
-			"interruption": engine.Interruption{}, "removal": jsonRemoval{}, "step": jsonStep{}, "change": steps.Change{},
-			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},
-			"touch": steps.Touch{}, "object_kind": kube.ObjectKind{}, "finding": steps.Finding{},
-			"artifact": steps.Source{}, "step_error": steps.Error{}, "facts": host.Facts{}, "last_run": executor.RunNote{},
-			"holder": steps.LockHolder{}},
-		"doctor":  {"": jsonDoctor{}, "host": jsonDoctorHost{}, "finding": jsonSymptom{}, "facts": host.Facts{}},
-		"leave":   {"": jsonLeave{}, "host": jsonLeaveHost{}, "item": jsonLeaveItem{}},
-		"logs":    {"": jsonLogs{}},
-		"history": {"run": jsonRun{}, "host": history.Host{}, "entry": history.Entry{}},
-		"verify":  {"": jsonVerify{}, "flow": jsonFlow{}},
-		"event": {"host_state": event.HostState{}, "step_started": event.StepStarted{},
-			"step_progress": event.StepProgress{},
-			"step_done":     event.StepDone{}, "warning": event.Warning{}, "summary": jsonSummary{},
-			"summary_host": jsonSummaryHost{}, "removal": jsonRemoval{}, "pruned": jsonPruned{}, "object": jsonObject{},
-			"rollback": jsonRollback{}, "version": nil},
-	} {
-		for name, v := range problem {
-			if file == "check" || file == "logs" || file == "history" {
-				break // they have problems of their own, or none
-			}
-			types[name] = v
-		}
-		doc := readSchema(t, file)
-		defs, _ := doc["$defs"].(map[string]any) // some have none
-		for name := range defs {
-			if _, ok := types[name]; !ok {
-				t.Errorf("%s: no type is known for %q", file, name)
-			}
-		}
-		for name, v := range types {
-			node := doc
-			if name != "" {
-				node, _ = defs[name].(map[string]any)
-			}
-			if v == nil {
-				continue // no type of its own; the output shows it
-			}
-			fields, required := jsonFields(reflect.TypeOf(v))
-			if _, isEvent := v.(event.Event); isEvent { // Encode adds it
-				fields, required = append(fields, "type"), append(required, "type")
-			}
-			if d := cmp.Diff(sorted(fields), sorted(keysOf(node["properties"]))); d != "" {
-				t.Errorf("%s, %q: fields (-type +schema):\n%s", file, name, d)
-			}
-			if d := cmp.Diff(sorted(required), sorted(stringsOf(node["required"]))); d != "" {
-				t.Errorf("%s, %q: required fields (-type +schema):\n%s", file, name, d)
-			}
-		}
-	}
-}
-
-// jsonFields are the names under which encoding/json writes a struct, and those that
-// are always written.
-func jsonFields(t reflect.Type) (all, always []string) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "-" {
-			continue
-		}
-		all = append(all, name)
-		if !strings.Contains(opts, "omit") {
-			always = append(always, name)
-		}
-	}
-	return all, always
-}
 
 // outputs runs the program on a copy of the quickstart and checks what it prints against
 // the schemas. No fields but those of the schemas are allowed.
@@ -127,6 +35,7 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	}
 	o.validate()
 	o.check()
+	o.output()
 	o.apply()
 	o.one("plan", o.run(exitOK, "status", "--json", o.quickstart))
 	o.one("logs", o.run(exitOK, "logs", "--json", "--output", filepath.Join(dir, "logs.zip"), o.quickstart))
@@ -191,6 +100,19 @@ func (o *outputs) check() {
 	found := o.one("check", o.run(exitFailed, "check", "--json", "--plan", o.quickstart, pods))
 	if len(found["findings"].([]any)) == 0 {
 		o.t.Errorf("check: %v", found)
+	}
+}
+
+func (o *outputs) output() {
+	dir := o.t.TempDir()
+	const text = "output \"a\" {\n  description = \"d\"\n  value = [1, null]\n}\n" +
+		"output \"b\" {\n  value = \"x\"\n  sensitive = true\n}\n"
+	if err := os.WriteFile(filepath.Join(dir, "a.join.hcl"), []byte(text), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	values := o.one("output", o.run(exitOK, "output", "--json", dir))["outputs"].(map[string]any)
+	if len(values) != 2 || values["b"].(map[string]any)["value"] != nil {
+		o.t.Errorf("output: %v", values)
 	}
 }
 
@@ -315,27 +237,4 @@ func closeObjects(v any) {
 			closeObjects(e)
 		}
 	}
-}
-
-func keysOf(v any) []string {
-	m, _ := v.(map[string]any)
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
-}
-
-func stringsOf(v any) []string {
-	list, _ := v.([]any)
-	var out []string
-	for _, e := range list {
-		out = append(out, e.(string))
-	}
-	return out
-}
-
-func sorted(list []string) []string {
-	slices.Sort(list)
-	return list
 }

@@ -14,25 +14,47 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
 )
 
 func TestMain(m *testing.M) {
 	hosttest.InMemory()
-	testscript.Main(m, map[string]func(){"nodejoin": mainSeen})
+	testscript.Main(m, map[string]func(){"nodejoin": mainSeen, "nodejoin-leaks": mainLeaks})
 }
+
+// updateScripts rewrites the expected outputs of scripts, and numbers on pages.
+var updateScripts = os.Getenv("UPDATE_SCRIPTS") != ""
+
+// mainLeaks is main, which fails if a goroutine is left at its end.
+func mainLeaks() {
+	code := run(os.Args[1:])
+	if err := goleak.Find(goleak.IgnoreAnyFunction("os/signal.signal_recv")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = exitLeak
+	}
+	os.Exit(code)
+}
+
+const exitLeak = 97
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
 // idea each. The examples quickstart, host-gw and kubeadm lie in $WORK of each of them. With
 // UPDATE_SCRIPTS=1 the expected outputs (cmp) are rewritten.
 func TestScript(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	testscript.Run(t, scriptParams("testdata/script"))
+}
+
+// scriptParams are what scripts run with.
+func scriptParams(dir string) testscript.Params {
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+		UpdateScripts:       updateScripts,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit":       cmdExit,
@@ -50,7 +72,7 @@ func TestScript(t *testing.T) {
 			"drift":      cmdDrift,
 			"unzip":      cmdUnzip,
 		},
-	})
+	}
 }
 
 // setup gives every script the examples, its own home folder, no colour and no ssh-agent.
@@ -58,7 +80,11 @@ func setup(e *testscript.Env) error {
 	if err := seeSecrets(e); err != nil {
 		return err
 	}
-	e.Vars = append(e.Vars, []string{"HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir,
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	e.Vars = append(e.Vars, []string{"REPOSITORY=" + repository, "HOME=" + e.WorkDir, "USERPROFILE=" + e.WorkDir,
 		"XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
 		"LocalAppData=" + filepath.Join(e.WorkDir, ".cache"), "SSH_AUTH_SOCK=", "TERM=xterm-256color"}...)
 	for _, example := range []string{"quickstart", "host-gw", "kubeadm"} {
@@ -208,7 +234,7 @@ func cmdLatest(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: latest PLAN")
 	}
 	ts.Check(ts.Exec("nodejoin", "history", "--json", args[0]))
-	var runs []jsonRun
+	var runs []jsonout.Run
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &runs))
 	if len(runs) == 0 {
 		ts.Fatalf("no run of %s is kept", args[0])

@@ -11,7 +11,7 @@ import (
 )
 
 func newStatus(a *app) *cobra.Command {
-	x := &compareCommand{app: a, findings: findingsErrors}
+	x := &compareCommand{app: a, findings: ui.FindingsErrors}
 	x.page = func(r *engine.Report) (report.Page, error) { return report.StatusPage(r, x.only) }
 	x.text = func(r *engine.Report) error {
 		if r.Cluster != nil {
@@ -41,6 +41,7 @@ With --detailed-exitcode the exit code is 2 if a node is drifted, unfinished or 
 	a.runFlags(c)
 	c.Flags().BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if a node is not in sync, else with 0")
 	a.formatFlag(c, "markdown")
+	a.reportFlag(c)
 	c.Flags().Var((*someOf)(&x.only), "only", "show only nodes in these `states`: "+strings.Join(ui.States, ", "))
 	return c
 }

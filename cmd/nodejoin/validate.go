@@ -6,21 +6,11 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 )
-
-// jsonDiagnostics is the JSON output of validate (examples/schema/validate.schema.json).
-type jsonDiagnostics struct {
-	FormatVersion string       `json:"format_version"`
-	Valid         bool         `json:"valid"`
-	Errors        int          `json:"error_count"`
-	Warnings      int          `json:"warning_count"`
-	Diagnostics   []ui.Problem `json:"diagnostics"`
-	// Unvalued are the variables without a value; what depends on them was not judged.
-	Unvalued []string `json:"variables_without_value,omitempty"`
-}
 
 func newValidate(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -39,7 +29,7 @@ what depends on one without a value is not judged.`,
 			switch {
 			case shown:
 			case a.json:
-				err = a.printJSON(diagnosticsJSON(compiled, diags))
+				err = a.printJSON(jsonout.OfDiagnostics(compiled, diags))
 			default:
 				a.showValidated(compiled, diags, files)
 			}
@@ -73,20 +63,4 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 	}
 	fmt.Fprintf(a.term.Out, "The plan is valid: %d %s, %d %s.\n", len(compiled.Nodes),
 		plural(len(compiled.Nodes), "node"), n, plural(n, "step"))
-}
-
-func diagnosticsJSON(compiled *plan.Compiled, diags hcl.Diagnostics) jsonDiagnostics {
-	ps := ui.FromHCL(diags)
-	out := jsonDiagnostics{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
-	if compiled != nil {
-		out.Unvalued = compiled.Unvalued
-	}
-	for _, p := range ps {
-		if p.Warning {
-			out.Warnings++
-		} else {
-			out.Errors++
-		}
-	}
-	return out
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
-	"nodejoin/steps/engine"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/verify"
 )
@@ -69,6 +69,7 @@ deleted, and 4 if the API server does not answer.`,
 	a.targetFlags(c)
 	a.outputFlags(c)
 	a.junitFlag(c)
+	a.reportFlag(c)
 	f := c.Flags()
 	f.StringArrayVar(&x.imageFlags, "image", nil, "image for the nodes of an OS, `OS=IMAGE`; may be repeated")
 	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for; default: the API server")
@@ -84,12 +85,15 @@ func (x *verifyCommand) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	result := x.test(c.Context())
-	if err := errors.Join(x.show(result), report.WriteJUnit(x.junit, "nodejoin verify",
-		report.VerifiedCases(result.report, result.err))); err != nil {
+	if err := x.show(result); err != nil {
 		return err
 	}
 	x.failures(c.Context(), result)
-	return exit(result.code(c.Context()))
+	page := x.page("verify", args)
+	page.Data = x.data(result)
+	err := errors.Join(report.WriteJUnit(x.junit, "nodejoin verify", report.VerifiedCases(result.report, result.err)),
+		report.WriteHTML(x.reportFile, page.OfVerify(result.report, result.err)))
+	return exit(x.written(result.code(c.Context()), err))
 }
 
 func (x *verifyCommand) load(c *cobra.Command, args []string) (err error) {
@@ -131,7 +135,7 @@ func (x *verifyCommand) test(ctx context.Context) verified {
 	if err != nil {
 		return verified{report: &verify.Report{}, err: err}
 	}
-	display := x.newDisplay()
+	display := x.newDisplay(ui.OnHosts("Verifying", x.compiled))
 	defer display.Close()
 	tested, err := verify.Run(ctx, x.testOptions(api, display))
 	return verified{tested, true, err}
@@ -141,7 +145,7 @@ func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Opt
 	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound,
 		Outside: outside(x.compiled),
 		Holder:  holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
-		Reporter: &verifyEvents{display: display}, Image: x.image}
+		Reporter: &verifyEvents{display: display, log: x.log}, Image: x.image}
 	if o.Outbound == "" {
 		o.Outbound = x.compiled.Cluster.APIServer
 	}
@@ -170,12 +174,22 @@ func (x *verifyCommand) image(os, build string) (string, error) {
 
 func (x *verifyCommand) show(r verified) error {
 	if x.json {
-		return x.printJSON(x.verifyJSON(r))
+		return x.printJSON(x.data(r))
 	}
 	if r.opened {
-		x.writeTests(r.report)
+		ui.WriteTests(x.term, r.report)
 	}
 	return nil
+}
+
+// data is what --json prints.
+func (x *verifyCommand) data(r verified) jsonout.Verify {
+	var cluster *ui.Problem
+	if r.err != nil && !errors.Is(r.err, context.Canceled) {
+		p := x.clusterFailure(r.err)
+		cluster = &p
+	}
+	return jsonout.OfVerify(r.report, cluster)
 }
 
 // failures writes why the cluster could not be used, or what is left there.
@@ -191,7 +205,7 @@ func (x *verifyCommand) failures(ctx context.Context, r verified) {
 }
 
 func (x *verifyCommand) clusterFailure(err error) ui.Problem {
-	p := clusterProblem(&engine.Report{Cluster: steps.AsError(err)})
+	p := ui.ClusterProblem(steps.AsError(err))
 	p.Source = x.clusterAt
 	return p
 }

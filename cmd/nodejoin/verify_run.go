@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/runlog"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -52,13 +53,19 @@ func outside(p *plan.Compiled) func(context.Context, string) error {
 type verifyEvents struct {
 	mu      sync.Mutex
 	display ui.Display
+	log     *runlog.Log
+}
+
+func (t *verifyEvents) emit(e event.Event) {
+	t.log.Emit(e)
+	t.display.Emit(e)
 }
 
 // Waits shows what a test waits for.
 func (t *verifyEvents) Waits(node, flow, observed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.display.Emit(event.StepProgress{Host: node, Step: flow, Note: observed})
+	t.emit(event.StepProgress{Host: node, Step: flow, Note: observed})
 }
 
 // Done shows the result of a test.
@@ -67,9 +74,9 @@ func (t *verifyEvents) Done(r verify.Result) {
 	defer t.mu.Unlock()
 	switch r.Status {
 	case verify.Pass:
-		t.display.Emit(event.StepDone{Host: r.Node, Step: r.Flow, Result: "unchanged", Action: "wait", Duration: r.Took})
+		t.emit(event.StepDone{Host: r.Node, Step: r.Flow, Result: "unchanged", Action: "wait", Duration: r.Took})
 	case verify.Fail:
-		t.display.Emit(steps.Done(event.StepDone{Host: r.Node, Step: r.Flow, Duration: r.Took},
+		t.emit(steps.Done(event.StepDone{Host: r.Node, Step: r.Flow, Duration: r.Took},
 			&steps.Error{Code: steps.CodeFailed, Summary: r.Detail}))
 	}
 }

@@ -55,7 +55,7 @@ func (b *bed) wantNeverGivenOut(ctx context.Context, t *testing.T, vip net.IP) {
 	}
 
 	if out, err := call("ADD", "alone", taken, taken); err == nil || !strings.Contains(out, "no IP addresses available") {
-		t.Errorf("host-local, with nothing but the source VIP to give: %v: %s", err, out)
+		t.Errorf("host-local, with only the source VIP free: %v: %s", err, out)
 	}
 	if have := add("neighbour", taken, taken.Next()); have != taken.Next() {
 		t.Errorf("host-local gave %s, want %s", have, taken.Next())

@@ -34,8 +34,8 @@ func manifestsPlan(t *testing.T) []string {
 	return []string{
 		"\nruntime \"containerd\"", "\nmanifests {\n  bootstrap       = true\n  flannel         = true\n  kube_proxy      " +
 			"= true\n  runtime_classes = true\n}\n\nruntime \"containerd\"",
-		`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"\n  kubelet {\n    config = { " +
-			"serverTLSBootstrap = true }\n  }",
+		`os     = "windows"`, "os     = \"windows\"\n  build  = \"10.0.20348\"",
+		"    config = { ", "    config = { serverTLSBootstrap = true, ",
 		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip = %q", nodeIP(t))}
 }
 
@@ -126,7 +126,7 @@ func (b *bed) wantUntouched(ctx context.Context, args []string, says ...string) 
 	}
 	for _, want := range says {
 		if !strings.Contains(unwrapped(r.stderr), want) {
-			b.t.Errorf("%q is not said:\n%s", want, r.stderr)
+			b.t.Errorf("the output does not say %q:\n%s", want, r.stderr)
 		}
 	}
 	secrets, err := b.cluster.Client.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx,

@@ -32,7 +32,7 @@ func TestHostLockUnderWine(t *testing.T) {
 
 // TestLogsUnderWine: a log is truncated while its program has it open.
 func TestLogsUnderWine(t *testing.T) {
-	testUnderWine(t, "heal", "./steps/heal", "-test.run=^TestCutLog")
+	testUnderWine(t, "node", "./steps/node", "-test.run=^TestCutLog")
 }
 
 // TestControllerUnderWine: nodejoin on Windows uses keys of the ssh-agent.

@@ -43,8 +43,8 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	out, unknown := run(a.content)
 	m := pauseImage.FindStringSubmatch(a.content)
 	if m == nil || !strings.Contains(out, m[1]) || !slices.Equal(unknown, want) {
-		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or the pause image is not in what it makes of the "+
-			"file:\n%s\n%s", a, unknown, want, a.content, tail(out))
+		c.t.Errorf("%s: containerd does not know the keys %q, want %q, or its dump of the "+
+			"file lacks the pause image:\n%s\n%s", a, unknown, want, a.content, tail(out))
 	}
 	// The containerd that is built here is the newest, whose own schema needs no migration.
 	if own := strings.Contains(a.content, "version = 4"); strings.Contains(out, migrated) == own ||
@@ -58,7 +58,7 @@ func (c *consumers) containerd(ctx context.Context, a *artifact) {
 	for _, broken := range []string{a.content + "\n[plugins\n", "version = 99\n"} {
 		if out, err := c.run(ctx, c.program("containerd.exe"), "--config", c.put(c.dir+`\config.toml`, broken), "config",
 			"dump"); err == nil {
-			c.t.Errorf("a file that containerd cannot read is not seen:\n%s", tail(out))
+			c.t.Errorf("containerd accepted an invalid file:\n%s", tail(out))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (c *consumers) containerd17(ctx context.Context, a *artifact) {
 	}
 	c.wantKept17(a, out)
 	if out, err := dump(strings.Replace(a.content, "version = 2", "version = 3", 1)); err == nil {
-		c.t.Errorf("containerd 1.7 takes a file of schema 3:\n%s", tail(out))
+		c.t.Errorf("containerd 1.7 accepted a file of schema 3:\n%s", tail(out))
 	}
 }
 

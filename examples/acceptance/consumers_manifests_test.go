@@ -52,13 +52,13 @@ func (c *consumers) manifest(ctx context.Context, a *artifact) {
 		}
 		if field["apiVersion"] == "node.k8s.io/v1beta1" {
 			if !strings.HasPrefix(a.of[0], "1.19.") {
-				c.t.Errorf("%s: an API that the servers of its version have no more", a)
+				c.t.Errorf("%s: it uses an API that servers of this version no longer have", a)
 			}
 			continue // today's API server does not serve it
 		}
 		place := manifestPlaces[field["apiVersion"]+" "+field["kind"]]
 		if place == "" || field["name"] == "" || strings.Contains(place, "%s") && field["namespace"] == "" {
-			c.t.Errorf("%s: no place is known for\n%s", a, doc)
+			c.t.Errorf("%s: the API server has no resource for\n%s", a, doc)
 			continue
 		}
 		place = strings.Replace(place, "%s", field["namespace"], 1) + "/" + field["name"]
@@ -71,7 +71,7 @@ func (c *consumers) manifest(ctx context.Context, a *artifact) {
 			c.t.Errorf("%s: %v\n%s", a, err, doc)
 		}
 		if err := apply(doc + "\nnoSuchField: 1\n"); err == nil {
-			c.t.Errorf("%s: a field that the API server does not have is not seen", a)
+			c.t.Errorf("%s: the API server accepted an unknown field", a)
 		}
 	}
 }

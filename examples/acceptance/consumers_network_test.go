@@ -108,13 +108,13 @@ func (c *consumers) cni(ctx context.Context, a *artifact) {
 	}
 	if out := add(conf); !strings.Contains(out, list.Name) || strings.Contains(out, "parse") ||
 		strings.Contains(out, "unmarshal") {
-		c.t.Errorf("%s: the plugins did not come to the missing network %s:\n%s", a, list.Name, tail(out))
+		c.t.Errorf("%s: the plugins did not get as far as the missing network %s:\n%s", a, list.Name, tail(out))
 	}
 	delegate := maps.Clone(conf["delegate"].(map[string]any))
 	delegate["policies"] = "none"
 	conf["delegate"] = delegate
 	if out := add(conf); !strings.Contains(out, "unmarshal") && !strings.Contains(out, "parse") &&
 		!strings.Contains(out, "load") {
-		c.t.Errorf("%s: a configuration that the last plugin cannot read is not seen:\n%s", a, tail(out))
+		c.t.Errorf("%s: the last plugin accepted an invalid configuration:\n%s", a, tail(out))
 	}
 }

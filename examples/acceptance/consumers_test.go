@@ -53,6 +53,10 @@ func TestConsumers(t *testing.T) {
 	if err := os.MkdirAll(b.host.Path(c.dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "consumer"}} // tokens are bound to it
+	if _, err := cluster.Client.CoreV1().Nodes().Create(ctx, &node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := cluster.Client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &account,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -87,7 +91,7 @@ func TestConsumers(t *testing.T) {
 		manifestsFolder + "runtime_classes.yaml"} {
 		t.Logf("%d different %s", counts[path], path)
 		if counts[path] == 0 {
-			t.Errorf("no combination has %s", path)
+			t.Errorf("no combination renders %s", path)
 		}
 	}
 }
@@ -172,16 +176,16 @@ func (c *consumers) kubelet(ctx context.Context, a *artifact, all []*artifact) {
 		}
 		args := flags(c.t, "kubelet.exe", s.content)
 		if out := run(args...); !strings.Contains(out, missing) || strings.Contains(out, lenient) {
-			c.t.Errorf("%s: kubelet did not come to the missing credentials, or does not know all of its file:\n%s", a,
-				tail(out))
+			c.t.Errorf("%s: kubelet did not get as far as the missing credentials, or does not know every field of "+
+				"its file:\n%s", a, tail(out))
 		}
 		// It reports a flag and a field that it does not have.
 		if out := run(append(args, "--no-such-flag=1")...); !strings.Contains(out, "unknown flag") {
-			c.t.Errorf("a flag that kubelet does not have is not seen:\n%s", tail(out))
+			c.t.Errorf("kubelet accepted an unknown flag:\n%s", tail(out))
 		}
 		c.put(file, a.content+"noSuchField: 1\n")
 		if out := run(args...); !strings.Contains(out, lenient) && !strings.Contains(out, "noSuchField") {
-			c.t.Errorf("a field that kubelet does not have is not seen:\n%s", tail(out))
+			c.t.Errorf("kubelet accepted an unknown field:\n%s", tail(out))
 		}
 		c.put(file, a.content)
 	}
@@ -198,12 +202,12 @@ func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 		return out
 	}
 	if out := run(content); !strings.Contains(out, "kube-proxy.conf") || strings.Contains(out, lenient) {
-		c.t.Errorf("%s: kube-proxy did not come to the missing credentials, or does not know all of its file:\n%s", a,
-			tail(out))
+		c.t.Errorf("%s: kube-proxy did not get as far as the missing credentials, or does not know every field of "+
+			"its file:\n%s", a, tail(out))
 	}
 	if out := run(content + "noSuchField: 1\n"); !strings.Contains(out, lenient) &&
 		!strings.Contains(out, "noSuchField") {
-		c.t.Errorf("a field that kube-proxy does not have is not seen:\n%s", tail(out))
+		c.t.Errorf("kube-proxy accepted an unknown field:\n%s", tail(out))
 	}
 }
 
@@ -226,11 +230,11 @@ func (c *consumers) object(ctx context.Context, a *artifact) {
 	for _, doc := range strings.Split(laterValue.ReplaceAllString(a.content, "abcdef"), "---\n") {
 		m := kindOf.FindStringSubmatch(doc)
 		if m == nil || places[m[1]] == "" {
-			c.t.Errorf("%s: no place is known for\n%s", a, doc)
+			c.t.Errorf("%s: the API server has no resource for\n%s", a, doc)
 			continue
 		}
-		if m[1] == "TokenRequest" { // of an existing account
-			doc = regexp.MustCompile(`(?m)^  name: .*$`).ReplaceAllString(doc, "  name: "+account.Name)
+		if m[1] == "TokenRequest" { // of an existing account, bound to an existing Node
+			doc = regexp.MustCompile(`(?m)^( +)name: .*$`).ReplaceAllString(doc, "${1}name: "+account.Name)
 		}
 		post := func(doc string) error {
 			raw := c.bed.cluster.Client.CoreV1().RESTClient().Post().AbsPath(places[m[1]]).Param("dryRun",
@@ -241,7 +245,7 @@ func (c *consumers) object(ctx context.Context, a *artifact) {
 			c.t.Errorf("%s: %v\n%s", a, err, doc)
 		}
 		if err := post(doc + "noSuchField: 1\n"); err == nil {
-			c.t.Errorf("%s: a field that the API server does not have is not seen", a)
+			c.t.Errorf("%s: the API server accepted an unknown field", a)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,7 +79,7 @@ func TestFeatureReboot(t *testing.T) {
 	}
 	wantNothing(ctx, t, args)
 
-	// The Node is Ready now. It is drained while its machine reboots, and the service nodejoin-boot fixes what
+	// The Node is Ready now. It is drained while its machine reboots, and the service nodejoin-node fixes what
 	// the boot has broken.
 	args = b.planWithHost(strings.ReplaceAll(hostBlock, "8096", "4096"))
 	healed := len(b.bootLog())
@@ -100,7 +99,7 @@ func TestFeatureReboot(t *testing.T) {
 		t.Fatalf("leave: %s", left)
 	}
 	if after := b.everything(ctx); after[containers] != "dword:00000001" {
-		t.Errorf("after the leave the feature is %s, want one that goes with the next boot (1)", after[containers])
+		t.Errorf("after the leave the feature is %s, want 1 (removed by the next boot)", after[containers])
 	}
 	if err := b.host.Reboot(ctx); err != nil {
 		t.Fatal(err)
@@ -150,7 +149,7 @@ func (b *bed) wantPendingSeen(ctx context.Context, args []string) {
 	var r doctorReport
 	reported(ctx, b.t, &r, append([]string{"doctor", "--json"}, args...)...)
 	if len(r.Hosts) != 1 {
-		b.t.Fatalf("doctor looked at %d machines", len(r.Hosts))
+		b.t.Fatalf("doctor checked %d machines, want 1", len(r.Hosts))
 	}
 	seen := ""
 	for _, f := range r.Hosts[0].Findings {
@@ -224,26 +223,18 @@ func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 	}
 	for _, step := range after {
 		if !slices.Contains(order[at:], step) {
-			b.t.Errorf("%s is not behind the reboot: %v", step, order)
+			b.t.Errorf("%s does not come after the reboot: %v", step, order)
 		}
 	}
 }
 
-var profileOS = regexp.MustCompile(`(?m)^  os     = "windows"$`)
-
 // planWithHost returns the arguments of the example plan with a host block in its profile.
 func (b *bed) planWithHost(block string) []string {
 	b.t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if len(profileOS.FindAll(text, -1)) != 1 {
-		b.t.Fatalf("%s has not one profile for Windows", examplePlan)
-	}
 	args := b.variables(b.host.Port()).write(b.t)
 	args[len(args)-1] = filepath.Join(b.t.TempDir(), "plan.join.hcl")
-	if err := os.WriteFile(args[len(args)-1], profileOS.ReplaceAll(text, []byte("$0\n"+block)), 0o600); err != nil {
+	text := profileOS.ReplaceAll(exampleText(b.t), []byte("$0\n"+block))
+	if err := os.WriteFile(args[len(args)-1], text, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 	return args

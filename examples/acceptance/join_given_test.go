@@ -40,7 +40,7 @@ func TestJoinKubeconfig(t *testing.T) {
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())
 	if !strings.Contains(unwrapped(first.stderr), warning) {
-		t.Errorf("%q is not said:\n%s", warning, first.stderr)
+		t.Errorf("the output does not say %q:\n%s", warning, first.stderr)
 	}
 	b.wantJoined(ctx)
 	b.wantHandedOver(ctx, "sdnoverlay")

@@ -32,14 +32,14 @@ func planWithout(t *testing.T, block, address string) string {
 		`"10.96.0.0/12"`, fmt.Sprintf("%q", controlplane.ServiceCIDR+","+controlplane.ServiceCIDR6),
 		`profile  = profile.windows`, fmt.Sprintf("profile  = profile.windows\n  management_ip  = %q\n"+
 			"  management_ip6 = %q", nodeIP(t), address),
-		`os     = "windows"`, "os     = \"windows\"\n  kubelet {\n    config = { serverTLSBootstrap = true }\n  }")
+		"    config = { ", "    config = { serverTLSBootstrap = true, ")
 	file := filepath.Join(dir, "plan.join.hcl")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(flannelPlan.FindAll(text, -1)); n != 4 {
-		t.Fatalf("%s has %d blocks of flannel's, want 4", examplePlan, n)
+		t.Fatalf("%s has %d flannel blocks, want 4", examplePlan, n)
 	}
 	text = append(flannelPlan.ReplaceAll(text, nil), "\n"+block+"\n"...)
 	if err := os.WriteFile(file, text, 0o600); err != nil {
@@ -79,7 +79,7 @@ func TestJoinWithoutNetwork(t *testing.T) {
 		}
 	})
 	if r.code != 0 || !strings.Contains(said, "cni") {
-		t.Fatalf("the run said %q of the Node that waits, want what the kubelet says of the CNI: %s", said, r)
+		t.Fatalf("the run said %q about the waiting Node, want what the kubelet says about the CNI: %s", said, r)
 	}
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *bed) wantWaiting(ctx context.Context) {
 	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	if i < 0 || node.Status.Conditions[i].Status != corev1.ConditionFalse ||
 		!strings.Contains(node.Status.Conditions[i].Message, "cni") {
-		b.t.Errorf("want a Node that is not Ready for its CNI: %+v", node.Status.Conditions)
+		b.t.Errorf("want a Node that is not Ready because of its CNI: %+v", node.Status.Conditions)
 	}
 	if node.Labels["example.com/pool"] != "windows" || node.Spec.Unschedulable {
 		b.t.Errorf("labels %v, unschedulable %v", node.Labels, node.Spec.Unschedulable)
@@ -139,7 +139,7 @@ func (b *bed) wantAddresses(ctx context.Context, address6 string) {
 		b.t.Fatal(err)
 	}
 	if err := errors.Join(served.VerifyHostname(ip), served.VerifyHostname(address6)); err != nil {
-		b.t.Errorf("what the kubelet serves with: %v", err)
+		b.t.Errorf("the serving certificate of the kubelet: %v", err)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestJoinBehindProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait, stop := context.WithTimeoutCause(ctx, healWait,
-		fmt.Errorf("nobody has asked the proxy for the API server within %v", healWait))
+		fmt.Errorf("the proxy was not asked for the API server within %v", healWait))
 	defer stop()
 	for !p.wasAsked(ip) {
 		b.wait(wait, tail(b.bootLog()[before:]))
@@ -145,6 +145,6 @@ func (b *bed) askForImages(ctx context.Context, p *refusingProxy) {
 	out, err := b.host.Run(ctx, crictl, "--runtime-endpoint", "npipe:////./pipe/containerd-containerd", "pull",
 		"registry.k8s.io/pause:3.10")
 	if err == nil || !p.wasAsked("registry.k8s.io") {
-		b.t.Errorf("containerd has fetched an image (%v), or has asked the proxy for none but %v:\n%s", err, p.all(), out)
+		b.t.Errorf("containerd fetched an image (%v), or asked the proxy for nothing but %v:\n%s", err, p.all(), out)
 	}
 }

@@ -29,6 +29,7 @@ func TestJoinWindowsNode(t *testing.T) {
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)
 
+	b.network.LoseNext(time.Second) // it restarts while flannel's network is made
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	vip := b.wantJoined(ctx)
@@ -88,8 +89,8 @@ func (b *bed) wantNode(node *corev1.Node) {
 }
 
 // wantNetwork: flanneld's overlay with its VNI in the HNS and on the Node. The port
-// is no part of an HNS network; flanneld reads it from net-conf.json and takes no
-// other than 4789 on Windows.
+// is not part of an HNS network; flanneld reads it from net-conf.json and accepts
+// only 4789 on Windows.
 func (b *bed) wantNetwork(node *corev1.Node) {
 	b.t.Helper()
 	object := b.network.Network(network)
@@ -131,7 +132,7 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 		b.t.Errorf("HNS network %s: type %q with VNI %d, want Overlay with 4096: %s", network, have.Type, vni, text)
 	}
 	if data := node.Annotations["flannel.alpha.coreos.com/backend-data"]; !strings.Contains(data, `"VNI":4096`) {
-		b.t.Errorf("flanneld has announced %q", data)
+		b.t.Errorf("flanneld announced %q", data)
 	}
 	var conf struct {
 		Backend struct {
@@ -147,7 +148,7 @@ func (b *bed) wantNetwork(node *corev1.Node) {
 	}
 }
 
-// wantSourceVIP: kube-proxy has an address of the node's pods that nobody else gets.
+// wantSourceVIP: kube-proxy has an address of the node's pod subnet that no pod gets.
 func (b *bed) wantSourceVIP(ctx context.Context, node *corev1.Node) net.IP {
 	b.t.Helper()
 	_, pods, err := net.ParseCIDR(node.Spec.PodCIDR)
@@ -214,11 +215,11 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 	}
 	for _, s := range secrets.Items {
 		if s.Type == corev1.SecretTypeBootstrapToken {
-			b.t.Errorf("the bootstrap token %s is left", s.Name)
+			b.t.Errorf("the bootstrap token %s still exists", s.Name)
 		}
 	}
 	if _, err := os.Stat(b.host.Path(`C:\etc\kubernetes\bootstrap-kubelet.conf`)); !errors.Is(err, fs.ErrNotExist) {
-		b.t.Errorf("the bootstrap kubeconfig is left: %v", err)
+		b.t.Errorf("the bootstrap kubeconfig still exists: %v", err)
 	}
 	for _, dir := range []string{`C:\etc`, `C:\var`, `C:\k`, `C:\ProgramData`, `C:\Program Files\containerd`} {
 		err := filepath.WalkDir(b.host.Path(dir), func(path string, d fs.DirEntry, err error) error {
@@ -227,7 +228,7 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 			}
 			text, err := os.ReadFile(path)
 			if strings.Contains(string(text), "kubernetes-admin") || strings.Contains(string(text), "name: admin") {
-				b.t.Errorf("%s holds the administrator's kubeconfig", path)
+				b.t.Errorf("%s contains the administrator's kubeconfig", path)
 			}
 			return err
 		})
@@ -237,12 +238,13 @@ func (b *bed) wantNoCredentialsLeft(ctx context.Context) {
 	}
 }
 
-// wantKeysPrivate: nobody but the system and administrators may read keys, or enter
+// wantKeysPrivate: only the system and administrators may read keys, or enter
 // the folders that hold them. Wine maps an access list to the mode of the file here:
 // everyone else is "other".
 func (b *bed) wantKeysPrivate() {
 	b.t.Helper()
 	b.wantPrivate(`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`,
+		`C:\etc\kubernetes\flannel.token`, `C:\etc\kubernetes\kube-proxy.token`,
 		`C:\var\lib\kubelet\pki`, `C:\var\lib\kubelet\config.yaml`)
 	// The keys are the kubelet's own files; they lie in the private folder alone.
 	err := filepath.WalkDir(b.host.Path(`C:\`), func(path string, d fs.DirEntry, err error) error {
@@ -267,7 +269,7 @@ func (b *bed) wantPrivate(paths ...string) {
 		if err != nil {
 			b.t.Error(err)
 		} else if info.Mode()&0o007 != 0 {
-			b.t.Errorf("%s: mode %s lets others in", path, info.Mode())
+			b.t.Errorf("%s: mode %s gives others access", path, info.Mode())
 		}
 	}
 }

@@ -17,13 +17,10 @@ import (
 // text that is missing is an error, because the plan has changed.
 func planWith(t *testing.T, pairs ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := exampleText(t)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if strings.Count(string(text), pairs[i]) != 1 {
-			t.Fatalf("%s has not one %q", examplePlan, pairs[i])
+			t.Fatalf("%s does not have exactly one %q", examplePlan, pairs[i])
 		}
 		text = []byte(strings.Replace(string(text), pairs[i], pairs[i+1], 1))
 	}
@@ -56,7 +53,7 @@ func TestJoinHostGW(t *testing.T) {
 	}
 	b.wantNode(node)
 	if have := node.Annotations["flannel.alpha.coreos.com/backend-type"]; have != "host-gw" {
-		t.Errorf("flanneld has announced %q", have)
+		t.Errorf("flanneld announced %q", have)
 	}
 	b.wantBridge(node.Spec.PodCIDR)
 	if have := b.network.Network("External"); have == nil || have["Type"] != "L2Bridge" {
@@ -89,7 +86,7 @@ func (b *bed) addAddress(address string) error {
 	}
 	b.t.Cleanup(func() {
 		if err := ip("delete"); err != nil {
-			b.t.Errorf("the address %s is left on this machine: %v", address, err)
+			b.t.Errorf("the address %s is still on this machine: %v", address, err)
 		}
 	})
 	return ip("replace")
@@ -119,7 +116,7 @@ func (b *bed) wantBridge(podCIDR string) {
 		}
 	}
 	if text := string(b.read(`C:\etc\kubernetes\kube-proxy.yaml`)); strings.Contains(text, "sourceVip") {
-		b.t.Errorf("kube-proxy has a source VIP, which is of overlays:\n%s", text)
+		b.t.Errorf("kube-proxy has a source VIP, which only overlays use:\n%s", text)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestLeaveAndRejoin(t *testing.T) {
 		b.wantJoined(ctx)
 		joined := b.everything(ctx)
 		if len(different(before, joined)) < 50 {
-			t.Fatal("the join has left hardly anything to be seen")
+			t.Fatal("the join changed hardly anything on the machine")
 		}
 		left := released(t).run(ctx, t, "leave", append([]string{"--target", nodeName}, args...), nil)
 		if left.code != 0 {

@@ -48,6 +48,6 @@ func (b *linuxBed) wantNoShim(ctx context.Context) {
 		b.t.Fatal(err)
 	}
 	if strings.Contains(names, "containerd-shim") {
-		b.t.Errorf("a container is left on the machine:\n%s", names)
+		b.t.Errorf("a container is still on the machine:\n%s", names)
 	}
 }

@@ -171,7 +171,7 @@ func (b *linuxBed) awaitResume(ctx context.Context, text string) {
 
 func (b *linuxBed) awaitResumeLog(ctx context.Context, holds func(log string) bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not within %v", resumeWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not done within %v", resumeWait))
 	defer cancel()
 	until(ctx, b.t, "the unit "+resumeService, func() error {
 		log, err := os.ReadFile(b.machine.Path(linuxResumeLog))

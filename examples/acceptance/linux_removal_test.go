@@ -38,8 +38,8 @@ step "file" "site_repository" {
 }
 `
 
-// wantLessLinux applies a plan without linuxExtras and with host-gw in place of vxlan. The Node is Ready, and the
-// machine has nothing of what went.
+// wantLessLinux applies a plan without linuxExtras and with host-gw in place of vxlan. The Node is Ready, and
+// nothing of what the plan dropped is left on the machine.
 func (b *linuxBed) wantLessLinux(ctx context.Context, t *testing.T) (args []string) {
 	const unit, parameter = "/etc/systemd/system/site.service", "/proc/sys/net/ipv4/tcp_keepalive_time"
 	show := func(argv ...string) string {

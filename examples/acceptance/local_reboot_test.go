@@ -39,7 +39,7 @@ func TestLocalReboot(t *testing.T) {
 	}
 	if r := readStream(t, strings.NewReader(onlyJSON(out)), func(streamEvent) {}); r.summary == nil ||
 		slices.Contains(r.changed(), "feature_containers") {
-		t.Fatalf("not what is to be done before the reboot:\n%s", out)
+		t.Fatalf("the changes before the reboot are wrong:\n%s", out)
 	}
 	if err := b.rebootAsked(ctx); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestLocalReboot(t *testing.T) {
 	}
 	for _, path := range []string{`C:\ProgramData\nodejoin`, `C:\var\log\nodejoin-resume`} {
 		if _, err := os.Stat(b.host.Path(path)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("leave has left %s: %v", path, err)
+			t.Errorf("after the leave %s is still there: %v", path, err)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (b *bed) registered(ctx context.Context, service string) bool {
 // awaitResumed waits until the service has logged the result of its plan, and checks that it has finished.
 func (b *bed) awaitResumed(ctx context.Context) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not within %v", resumeWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeWait, fmt.Errorf("not done within %v", resumeWait))
 	defer cancel()
 	for {
 		log, err := os.ReadFile(b.host.Path(resumeLog))
@@ -103,7 +103,7 @@ func (b *bed) awaitResumed(ctx context.Context) {
 // awaitGone waits until a service is no longer registered.
 func (b *bed) awaitGone(ctx context.Context, service string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not done within %v", healWait))
 	defer cancel()
 	for b.registered(ctx, service) {
 		b.wait(ctx, "the service "+service+" is registered still")

@@ -69,7 +69,7 @@ func repository(t *testing.T) string {
 }
 
 // goBuild runs `go VERB -o OUT ARGS` in nodejoin's module, once for each OUT, and
-// gives the path of OUT. VERB is build or test.
+// returns the path of OUT. VERB is build or test.
 func goBuild(t *testing.T, goos, out string, verb string, args ...string) string {
 	t.Helper()
 	return goBuildIn(t, repository(t), goos, out, verb, args...)
@@ -92,7 +92,7 @@ func goBuildIn(t *testing.T, dir, goos, out string, verb string, args ...string)
 	})
 }
 
-// made gives the path of a file or folder that tests share, also those that run side by side
+// made returns the path of a file or folder that tests share, also those that run side by side
 // in other processes. The first one that asks for it makes it.
 func made(t *testing.T, name string, build func(path string)) string {
 	t.Helper()

@@ -79,7 +79,7 @@ func TestMirrors(t *testing.T) {
 			filepath.Join(etc, "certs.d"), image).CombinedOutput()
 		asked.Lock()
 		if !slices.Contains(asked.paths, want) {
-			t.Errorf("%s: containerd has asked for %q, want %s among them\n%s", image, asked.paths, want, out)
+			t.Errorf("%s: containerd asked for %q, want %s among them\n%s", image, asked.paths, want, out)
 		}
 		asked.paths = nil
 		asked.Unlock()

@@ -58,7 +58,7 @@ func TestWrongPin(t *testing.T) {
 		t.Errorf("want a failure that names the pin: %s", r)
 	}
 	if n := asked.Load(); n != 0 {
-		t.Errorf("%d connections to the server of a CA that is not the pinned one", n)
+		t.Errorf("%d connections to a server whose CA is not the pinned one", n)
 	}
 	v.CAHash = ""
 	if r := apply(ctx, t, v.write(t), nil); r.code == 0 || asked.Load() == 0 {

@@ -13,6 +13,28 @@ import (
 // examplePlan is the plan that all tests apply, below the root of the repository.
 var examplePlan = filepath.Join("examples", "windows-ssh")
 
+// anyDisk lets the kubelet of the example plan take pods on a disk that is nearly full: by its defaults it reports
+// disk pressure where less than 15 percent are free, and that is the disk of whoever runs the tests.
+const anyDisk = `$0
+  kubelet {
+    config = { evictionHard = { "nodefs.available" = "1Mi" } }
+  }`
+
+var profileOS = regexp.MustCompile(`(?m)^  os     = "windows"$`)
+
+// exampleText returns the text of the example plan, with anyDisk.
+func exampleText(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(profileOS.FindAll(text, -1)) != 1 {
+		t.Fatalf("%s does not have exactly one profile for Windows", examplePlan)
+	}
+	return profileOS.ReplaceAll(text, []byte(anyDisk))
+}
+
 // variables are the values of the example plan.
 type variables struct {
 	APIServer  string            `json:"api_server"`
@@ -61,7 +83,7 @@ func (v variables) write(t *testing.T) []string {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--var-file", file, examplePlan}
+	return []string{"--var-file", file, planWith(t)}
 }
 
 // with is like write, for another plan.
@@ -75,12 +97,9 @@ var sshBlock = regexp.MustCompile(`(?s)connection "ssh" \{.*?\n  \}`)
 // localPlan returns the text of the example plan with connection "local".
 func localPlan(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := exampleText(t)
 	if len(sshBlock.FindAll(text, -1)) != 1 {
-		t.Fatalf("%s has not one connection block", examplePlan)
+		t.Fatalf("%s does not have exactly one connection block", examplePlan)
 	}
 	return string(sshBlock.ReplaceAll(text, []byte(`connection "local" {}`)))
 }

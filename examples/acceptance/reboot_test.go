@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	bootLog = `C:\var\log\nodejoin-boot\boot.log`
+	bootLog = `C:\var\log\nodejoin-node\node.log`
 	// healWait bounds the time from a boot to the end of the healing. It takes about
 	// half a minute on two cores.
 	healWait = 5 * time.Minute
@@ -41,7 +41,7 @@ func TestReboot(t *testing.T) {
 	}
 	b.network.Reboot()
 	if b.network.Network(network) == nil {
-		t.Error("the HNS network does not outlive the boot")
+		t.Error("the HNS network is gone after the reboot")
 	}
 	booted := time.Now()
 	if err := b.host.Boot(ctx); err != nil {
@@ -72,7 +72,7 @@ func (b *bed) bootLog() string {
 // awaitHealed waits until the log says, after its first bytes, that everything is in order.
 func (b *bed) awaitHealed(ctx context.Context, behind int) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not done within %v", healWait))
 	defer cancel()
 	for !strings.Contains(b.bootLog()[behind:], "everything is in order") {
 		b.wait(ctx, "nothing is in order: "+tail(b.bootLog()[behind:]))
@@ -82,7 +82,7 @@ func (b *bed) awaitHealed(ctx context.Context, behind int) {
 // awaitAlive waits until the kubelet has renewed its Lease after since and the Node is Ready.
 func (b *bed) awaitAlive(ctx context.Context, since time.Time) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not within %v", healWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not done within %v", healWait))
 	defer cancel()
 	for {
 		lease, err := b.cluster.Client.CoordinationV1().Leases("kube-node-lease").Get(ctx, nodeName, metav1.GetOptions{})
@@ -116,7 +116,7 @@ func (b *bed) wait(ctx context.Context, seen string) {
 // status runs `nodejoin status --detailed-exitcode` from the root of the repository.
 func (p program) status(ctx context.Context, t *testing.T, args []string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("not within %v", applyWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("not done within %v", applyWait))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, string(p), append([]string{"status", "--detailed-exitcode"}, args...)...)
 	cmd.Dir = repository(t)

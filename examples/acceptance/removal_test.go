@@ -29,7 +29,8 @@ artifact "nssm" {
 var hostGW = []string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", ""}
 
 // wantRemovals takes out of a plan with sidePrograms, one after another, the addons, nssm and flannel's backend
-// vxlan. After each the Node is Ready, nothing is left to do, and the machine has nothing of what went.
+// vxlan. After each the Node is Ready, nothing is left to do, and
+// nothing of what the plan dropped is left on the machine.
 func (b *bed) wantRemovals(ctx context.Context, t *testing.T, v variables, before map[string]string) {
 	b.network.OnAttach(b.addAddress)
 	for _, c := range []struct {
@@ -54,7 +55,7 @@ func (b *bed) wantRemovals(ctx context.Context, t *testing.T, v variables, befor
 		t.Run("without "+c.name, func(t *testing.T) {
 			had := len(b.left(ctx, before, c.gone))
 			if had == 0 {
-				t.Fatalf("the machine has nothing of %q before", c.gone)
+				t.Fatalf("the machine has nothing of %q before the removal", c.gone)
 			}
 			args := v.with(t, planWith(t, c.plan...))
 			r := mustApply(ctx, t, args)
@@ -95,7 +96,7 @@ func (b *bed) wantGateway(ctx context.Context, t *testing.T) {
 	}
 	b.wantNode(node)
 	if have := node.Annotations["flannel.alpha.coreos.com/backend-type"]; have != "host-gw" {
-		t.Errorf("flanneld has announced %q", have)
+		t.Errorf("flanneld announced %q", have)
 	}
 	if have := b.network.Network(network); have != nil {
 		t.Errorf("the HNS still has the network %v", have)

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestSelfTest: a machine tests itself over SSH, behind a PowerShell that prints the output of its profile first. It
-// as it was before, and answers as this project expects of Windows, but for what Wine cannot do.
+// TestSelfTest: a machine tests itself over SSH, behind a PowerShell that prints the output of its profile first.
+// Afterwards the machine is as it was before. It answers as this project expects of Windows, except for what Wine
+// cannot do.
 func TestSelfTest(t *testing.T) {
 	ctx, cancel := bounded(t, 5*time.Minute)
 	defer cancel()
@@ -56,7 +57,8 @@ func TestSelfTest(t *testing.T) {
 	}
 	for _, name := range []string{"output goes through a pipe of 4096 bytes", "some services of others cannot be read",
 		"a rule of the firewall is added", "the event log takes an entry", "the shutdown is aborted",
-		"the state of the feature Containers is known", "a port is reserved", "the networks of HNS are listed"} {
+		"the state of the feature Containers is known", "a port is reserved", "the networks of HNS are listed",
+		"it runs", "it has stopped"} {
 		if seen[name] != "as expected" {
 			t.Errorf("%s: %q", name, seen[name])
 		}

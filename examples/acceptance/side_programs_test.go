@@ -188,7 +188,7 @@ func (b *bed) wantMkdir(ctx context.Context, t *testing.T) {
 			want = "not made: "
 		}
 		if _, err := os.Stat(b.host.Path(path)); !strings.HasPrefix(out, want) || allowed != (err == nil) {
-			t.Errorf("csi-proxy was to make %s, which it may: %t; it says %q; %v", path, allowed, out, err)
+			t.Errorf("csi-proxy was asked to create %s (allowed: %t); it says %q; %v", path, allowed, out, err)
 		}
 	}
 	for _, path := range []string{mkdirProgram, `C:\storage`} {
@@ -208,7 +208,7 @@ func (b *bed) wantKubeletAgain(ctx context.Context, t *testing.T) {
 	starts := func() int { return strings.Count(string(b.read(log)), `"Kubelet version"`) }
 	before := starts()
 	if before == 0 {
-		t.Fatalf("%s tells of no start:\n%s", log, tail(string(b.read(log))))
+		t.Fatalf("%s says nothing of a start:\n%s", log, tail(string(b.read(log))))
 	}
 	if out, err := b.host.Run(ctx, "taskkill", "/f", "/im", "kubelet.exe"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -220,7 +220,7 @@ func (b *bed) wantKubeletAgain(ctx context.Context, t *testing.T) {
 	for starts() == before || !answers(ctx, "http://127.0.0.1:10248/healthz") {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the kubelet was started %d times, and is not healthy", starts())
+			t.Fatalf("the kubelet was started %d times, and is still not healthy", starts())
 		case <-tick.C:
 		}
 	}

@@ -1,11 +1,9 @@
 package acceptance_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +30,7 @@ func TestTokenExpired(t *testing.T) {
 		}
 	})
 	if expired != 1 {
-		t.Fatalf("%d tokens were there to expire, want one: %s", expired, r)
+		t.Fatalf("%d tokens could expire, want 1: %s", expired, r)
 	}
 	if r.code != 1 || r.took > tokenBound {
 		t.Errorf("want exit code 1 within %s: %s", tokenBound, r)
@@ -49,9 +47,9 @@ func TestTokenExpired(t *testing.T) {
 	text := unwrapped(r.stderr)
 	for _, want := range []string{"Error: the bootstrap token has ended", "no certificate request of system:node:" +
 		nodeName, "it has expired or was removed",
-		"windows-ssh.join.hcl:" + fmt.Sprint(b.nodeLine()) + ",1", "What to do: apply again, which mints a new token"} {
+		"plan.join.hcl:" + fmt.Sprint(b.nodeLine()) + ",1", "What to do: apply again, which mints a new token"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is not said:\n%s", want, r.stderr)
+			t.Errorf("the output does not say %q:\n%s", want, r.stderr)
 		}
 	}
 	if n := strings.Count(r.stderr, "Error: "); n != 1 {
@@ -91,17 +89,12 @@ func (b *bed) expireTokens(ctx context.Context) int {
 // nodeLine is the line of the example plan's node block.
 func (b *bed) nodeLine() int {
 	b.t.Helper()
-	f, err := os.Open(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		if strings.HasPrefix(lines.Text(), "node ") {
+	n := 0
+	for line := range strings.Lines(string(exampleText(b.t))) {
+		if n++; strings.HasPrefix(line, "node ") {
 			return n
 		}
 	}
-	b.t.Fatalf("%s has no node block: %v", examplePlan, lines.Err())
+	b.t.Fatalf("%s has no node block", examplePlan)
 	return 0
 }

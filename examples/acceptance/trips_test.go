@@ -81,16 +81,16 @@ func TestRoundTrips(t *testing.T) {
 	t.Logf("handshake %d; join of %d steps in %d batches: %d round trips more, %d of them may be signs of life",
 		handshake, len(steps), batches, cold, alive)
 	if cold > most {
-		t.Errorf("the join cost %d round trips after the handshake, want at most %d", cold, most)
+		t.Errorf("the join took %d round trips after the handshake, want at most %d", cold, most)
 	}
 	if int64(len(steps)) < 2*most {
-		t.Errorf("%d steps are too few to tell that none costs a round trip of its own (bound %d)", len(steps), most)
+		t.Errorf("%d steps are too few to show that no step takes a round trip of its own (bound %d)", len(steps), most)
 	}
 	b.wantJoined(ctx)
 	noop, r := counted()
 	t.Logf("nothing to change: %d round trips after the handshake", noop)
 	if noop > noopTrips+int64(r.took/keepAlive) || r.summary.Pending != 0 {
-		t.Errorf("a run with %d steps to do cost %d round trips after the handshake, want none to do and at most %d",
+		t.Errorf("a run with %d steps to do took %d round trips after the handshake, want none to do and at most %d",
 			r.summary.Pending, noop, noopTrips)
 	}
 }
@@ -168,10 +168,7 @@ var artifactBlock = regexp.MustCompile(`(?s)artifact "([a-z_]+)" \{.*?\}\n`)
 // address of a server of the mirror's files.
 func planWithURLs(t *testing.T, server string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository(t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := exampleText(t)
 	_, artifacts, err := mirror.Make(t.Context(), componentSet(t), "windows")
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestUpgrade(t *testing.T) {
 	t.Run("rolled back", func(t *testing.T) {
 		r := apply(ctx, t, b.planOf(components.Kubernetes, mirror.BrokenKubernetesNode), nil)
 		if r.code != 1 || r.summary == nil || len(r.summary.Hosts) != 1 {
-			t.Fatalf("apply of a kubelet that ends at once: %s", r)
+			t.Fatalf("apply with a kubelet that exits at once: %s", r)
 		}
 		h := r.summary.Hosts[0]
 		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.Rollback == nil ||
@@ -99,12 +99,9 @@ func (b *bed) planOf(version, artifact string) []string {
 		b.t.Fatal(err)
 	}
 	maps.Copy(artifacts, others)
-	text, err := os.ReadFile(filepath.Join(repository(b.t), examplePlan, "windows-ssh.join.hcl"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	text := exampleText(b.t)
 	if !versionArgument.Match(text) || !programsBlock.Match(text) {
-		b.t.Fatalf("%s has not the version or the artifact that the test replaces", examplePlan)
+		b.t.Fatalf("%s does not have the version or the artifact that the test replaces", examplePlan)
 	}
 	a := artifacts[artifact]
 	text = versionArgument.ReplaceAll(text, fmt.Appendf(nil, "  kubernetes = %q", version))
@@ -234,7 +231,7 @@ func (b *bed) wantOtherPods(ctx context.Context, before []string) []string {
 		}
 		select {
 		case <-ctx.Done():
-			b.t.Fatalf("no two new pods on the node: %v, %v", names, err)
+			b.t.Fatalf("the node did not get two new pods: %v, %v", names, err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

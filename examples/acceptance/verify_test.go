@@ -144,7 +144,7 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		delete(want, f.Node+" "+f.Flow)
 	}
 	if len(want) > 0 {
-		b.t.Errorf("there is no result of %v", want)
+		b.t.Errorf("no result for %v", want)
 	}
 	if _, err := b.cluster.Client.CoreV1().Namespaces().Get(ctx, r.Namespace,
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -153,7 +153,7 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 	// Nothing runs. The kubelet garbage-collects what the runtime still has on record.
 	if left, err := b.machine.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "tasks", "list",
 		"--quiet").Output(); err != nil || len(left) > 0 {
-		b.t.Errorf("what runs in containers on the Linux machine: %q, %v", left, err)
+		b.t.Errorf("containers left on the Linux machine: %q, %v", left, err)
 	}
 }
 

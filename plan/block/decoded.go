@@ -2,6 +2,7 @@ package block
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
@@ -20,6 +21,7 @@ type Plan struct {
 	Profiles  map[string]*profile
 	Machines  []*Machine
 	Steps     []*StepBlock
+	Outputs   []Output
 	Secrets   *[]string // see adminSecrets
 }
 
@@ -61,8 +63,22 @@ func Decode(p *Plan, in eval.Inputs) {
 		version = k.Version
 	}
 	p.Profiles = decodeProfiles(p.Scope, p.Written["profile"], version)
+	nodes := map[string]cty.Value{}
 	for _, b := range p.Written["node"] {
-		p.Machines = append(p.Machines, decodeNodes(p.Scope, b, p.Profiles, version)...)
+		list, whole := decodeNodes(p.Scope, b, p.Profiles, version)
+		p.Machines = append(p.Machines, list...)
+		nodes[b.Labels[0]] = cty.DynamicVal
+		if whole {
+			nodes[b.Labels[0]] = nodeValue(b, list)
+		}
 	}
 	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"])
+	results := p.With("node", nodes)
+	for _, b := range p.Written["output"] {
+		o, _ := decodeOutput(p.Scope, b, results)
+		p.Outputs = append(p.Outputs, o)
+	}
+	for _, b := range p.Written["check"] {
+		decodeCheck(p.Scope, b, results)
+	}
 }

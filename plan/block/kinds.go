@@ -75,7 +75,7 @@ func (s *Kind) fields(t reflect.Type) {
 			continue
 		}
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || name == "" || name == "-" {
+		if !f.IsExported() || name == "" || name == "-" || f.Tag.Get("lang") == "-" {
 			continue
 		}
 		a := Argument{Typ: f.Type, Required: !strings.Contains(opts, "omitempty") && !strings.Contains(opts, "omitzero"),

@@ -30,6 +30,16 @@ var machineAttrs = []eval.Attr{
 		"Findings); those of the profile and of the node together"},
 }
 
+// becomeSpec is how a user who is not root gets root's rights.
+var becomeSpec = &eval.Spec{Name: "become", One: true,
+	Doc: "run the agent with root's rights, on Linux, where the user that logs in is not root",
+	Attrs: []eval.Attr{
+		{Name: "method", Typ: cty.String, Doc: "\"sudo\" or \"doas\"; default \"sudo\""},
+		{Name: "password_env", Typ: cty.String, Doc: "environment variable of the controller that holds the password; " +
+			"sudo gets it when it asks. Default: it does not ask"},
+	}}
+
+// connectionSpecs are the ways to a machine.
 var connectionSpecs = map[string]*eval.Spec{
 	"ssh": {Name: "connection", Doc: "over SSH", Attrs: []eval.Attr{
 		{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, or a Host of ssh_config"},
@@ -46,7 +56,7 @@ var connectionSpecs = map[string]*eval.Spec{
 			Doc: "environment variable of the controller that holds the key files' passphrase"},
 		{Name: "jump", Typ: eval.Strings, Doc: "machines to go through, \"user@host:port\", outermost first"},
 		{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
-	}},
+	}, Blocks: []*eval.Spec{becomeSpec}},
 	"local": {Name: "connection", Doc: "the machine that nodejoin runs on"},
 	"sandbox": {Name: "connection", Doc: "a simulated machine in a folder", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Required: true, Doc: "folder of the machine, relative to the plan"},
@@ -74,6 +84,19 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		}},
 	}},
 	{Name: "locals", Open: true, Doc: "named values"},
+	{Name: "output", Labels: []string{"name"}, Doc: "a value of the plan for others: `nodejoin output` prints it, and " +
+		"the plan that has this one as a module reads it. Besides variables and locals it can name nodes: node.LABEL " +
+		"has name, os, arch, host, management_ip, labels and vars; with for_each it is an object of such, with count a " +
+		"list", Attrs: []eval.Attr{
+		{Name: "value", Required: true, Static: true, Doc: "the value"},
+		{Name: "description", Typ: cty.String, Static: true, Doc: "what it is"},
+		{Name: "sensitive", Typ: cty.Bool, Static: true, Doc: "true: it is never shown, only passed on"},
+	}},
+	{Name: "check", Labels: []string{"name"}, Doc: "a condition on the plan, judged before any machine is asked. It " +
+		"can name what an output can", Attrs: []eval.Attr{
+		{Name: "condition", Typ: cty.Bool, Required: true, Static: true, Doc: "must be true"},
+		{Name: "error_message", Typ: cty.String, Required: true, Static: true, Doc: "said when it is not"},
+	}},
 	{Name: "cluster", Labels: []string{"name"}, One: true, Doc: "the cluster that the nodes join", Attrs: []eval.Attr{
 		{Name: "kubernetes", Typ: cty.String, Required: true, Doc: "version of the node components"},
 		{Name: "api_server", Typ: cty.String, Required: true, Doc: "URL of the API server, as the nodes reach it"},

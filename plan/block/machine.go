@@ -2,14 +2,11 @@ package block
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -24,7 +21,8 @@ import (
 type Machine struct {
 	*eval.Section // the node block, for this machine
 	Node
-	label   string // of the node block
+	block   *hcl.Block
+	key     string // of for_each
 	Profile string // that the block names; "" = none
 	Range   hcl.Range
 	Reached hcl.Range // its connection block
@@ -56,34 +54,40 @@ func (m *Machine) Forget() { m.Section, m.Conn, m.Said = nil, nil, nil }
 // (kubernetes pkg/kubelet/kubelet_node_status.go, initialNode). The API would take 253.
 const longestNodeName = 63
 
-// decodeNodes makes one machine of a node block, or with for_each or count several.
-func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string) []*Machine {
+// decodeNodes makes one machine of a node block, or with for_each or count several. whole is false where there may be
+// more or others, because something is wrong or not known.
+func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string,
+) (out []*Machine, whole bool) {
+	before := sc.Errors()
+	whole = true
 	attrs, _ := b.Body.JustAttributes() // wrong ones are reported when the block is decoded
 	each, count := attrs["for_each"], attrs["count"]
-	one := func(ctx *hcl.EvalContext, name string) *Machine {
-		return decodeNode(sc, b, ctx, name, profiles, version)
+	one := func(ctx *hcl.EvalContext, key, name string) *Machine {
+		m := decodeNode(sc, b, ctx, name, profiles, version)
+		m.block, m.key = b, key
+		return m
 	}
-	var out []*Machine
 	switch {
 	case each != nil && count != nil:
 		sc.Fail(count.NameRange, "arguments exclude each other", "A node block has for_each or count, not both.")
 	case each != nil:
 		elements, known := sc.ForEach(each, sc.Ctx)
-		if !known {
-			one(sc.With("each", eval.AnyElement), "") // to find its mistakes
+		if whole = known; !known {
+			one(sc.With("each", eval.AnyElement), "", "") // to find its mistakes
 		}
 		for _, e := range elements {
-			out = append(out, one(sc.With("each", map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value}), e.Key))
+			each := map[string]cty.Value{"key": cty.StringVal(e.Key), "value": e.Value}
+			out = append(out, one(sc.With("each", each), e.Key, e.Key))
 		}
 	case count != nil:
 		for i := range nodeCount(sc, count) {
-			out = append(out, one(sc.With("count", map[string]cty.Value{"index": cty.NumberIntVal(i)}),
+			out = append(out, one(sc.With("count", map[string]cty.Value{"index": cty.NumberIntVal(i)}), "",
 				b.Labels[0]+"-"+strconv.FormatInt(i, 10)))
 		}
 	default:
-		out = append(out, one(sc.Ctx, b.Labels[0]))
+		out = append(out, one(sc.Ctx, "", b.Labels[0]))
 	}
-	return out
+	return out, whole && sc.Errors() == before
 }
 
 // nodeCount returns the argument "count"; 0 if it is wrong.
@@ -110,7 +114,7 @@ func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
 func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string, profiles map[string]*profile,
 	version string) *Machine {
 	s := sc.Section(Root("node"), b, ctx)
-	m := &Machine{Section: s, label: b.Labels[0], Range: b.DefRange}
+	m := &Machine{Section: s, Range: b.DefRange}
 	m.Name = s.StrOr("name", name)
 	m.Address, m.Source = "node."+m.Name, sc.Files.Place(b.DefRange)
 	own := machineArgs(s, ctx, version)
@@ -227,38 +231,15 @@ func decodeConnection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *Ma
 	switch m.Connection.Type {
 	case "ssh":
 		m.Connection.SSH = decodeSSH(m.Conn)
+		if m.Connection.SSH.Become = decodeBecome(m.Conn, ctx); m.Connection.SSH.Become != nil && m.OS == "windows" {
+			m.Conn.FailAt(m.Conn.Blocks.OfType("become")[0].DefRange, "block without effect", "Node %q is a Windows machine, "+
+				"which has no sudo: the agent has the rights of the user that logs in. Remove the block, and log in as an "+
+				"administrator.", m.Name)
+		}
 	case "sandbox":
 		m.Connection.Sandbox = decodeSandbox(m.Conn, m)
 	}
 	s.OK = s.OK && m.Conn.OK
-}
-
-// decodeSSH reads connection "ssh".
-func decodeSSH(s *eval.Section) *SSH {
-	home := s.Scope.Files.Home
-	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"),
-		HostKey:   s.Str("host_key"),
-		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"),
-		Jump:    s.Strs("jump"),
-		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
-	for _, f := range s.Strs("identity") {
-		ssh.Identity = append(ssh.Identity, home(f))
-	}
-	for _, f := range s.Strs("known_hosts") {
-		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
-	}
-	withoutEffectSSH(s)
-	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
-		s.Fail("host_key", "invalid host key", "%q is not a host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 "+
-			"AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
-	}
-	for i, j := range ssh.Jump {
-		if !jumpHost.MatchString(j) {
-			s.FailAt(s.AtIndex("jump", i), "invalid jump host",
-				"%q is not a machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
-		}
-	}
-	return ssh
 }
 
 // decodeSandbox reads connection "sandbox".
@@ -281,37 +262,4 @@ func decodeSandbox(s *eval.Section, m *Machine) *Sandbox {
 		box.IP6 = address6(s, "ip6", box.IP6)
 	}
 	return box
-}
-
-var (
-	jumpHost    = regexp.MustCompile(`^([^@\s:]+@)?([^@\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
-	fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`)
-)
-
-// validHostKey reports whether a host key has one of its two forms.
-func validHostKey(s string) bool {
-	if fingerprint.MatchString(s) {
-		return true
-	}
-	fields := strings.Fields(s)
-	if len(fields) < 2 {
-		return false
-	}
-	raw, err := base64.StdEncoding.DecodeString(fields[1])
-	// RFC 4253, 6.6: the key begins with its own type as a string with its length before.
-	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
-}
-
-// withoutEffectSSH reports arguments that a pinned host key leaves without effect. A jump host
-// of the plan is verified by known_hosts and accept_new, whatever is pinned.
-func withoutEffectSSH(s *eval.Section) {
-	if !s.Has("host_key") || s.Has("jump") || s.Misspelt("jump") {
-		return
-	}
-	for _, name := range []string{"known_hosts", "accept_new"} {
-		if s.Has(name) && (name != "accept_new" || s.Bool(name)) {
-			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is "+
-				"no jump host, so %s has no effect. Remove one of the two.", name)
-		}
-	}
 }

@@ -24,6 +24,8 @@ var networkSpecs = map[string]*eval.Spec{
 		{Name: "placeholder", Typ: cty.Bool, Doc: "true: on Windows an HNS network \"External\" holds the adapter's " +
 			"switch, so that the connection is lost once, when the join begins, and not when flannel's network is made or " +
 			"replaced; default false"},
+		{Name: keepAttr.Name, Typ: cty.Bool,
+			Doc: "the placeholder stays on the machine when the plan no longer has it"},
 	}},
 	"none": {Name: "network", Doc: "none from nodejoin: the cluster brings its CNI to a node in pods of its own; a " +
 		"node is joined once it is registered, and Ready when the CNI has come", Attrs: []eval.Attr{
@@ -64,7 +66,7 @@ func decodeNetwork(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *network {
 
 func decodeFlannel(s *eval.Section) recipe.Network {
 	n := recipe.Network{Kind: "flannel", Version: version(s, "version"), Backend: s.StrOr("backend", recipe.VXLAN),
-		Delegate: s.Str("delegate"), Placeholder: s.Bool("placeholder")}
+		Delegate: s.Str("delegate"), Placeholder: s.Bool("placeholder"), KeepPlaceholder: s.Bool(keepAttr.Name)}
 	known := slices.Contains(recipe.Backends(), n.Backend)
 	if n.Backend != "" && !known {
 		s.Fail("backend", "unknown backend", "There is no backend %q. On Windows flannel has %q and %q.", n.Backend,

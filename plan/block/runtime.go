@@ -21,6 +21,8 @@ var runtimeSpecs = map[string]*eval.Spec{
 		pauseAttr,
 		{Name: "crictl", Typ: cty.String,
 			Doc: "version of crictl to install beside it, with its configuration; default none"},
+		{Name: keepAttr.Name, Typ: cty.Bool,
+			Doc: "crictl and its configuration stay on the machine when the plan no longer has them"},
 	}, Blocks: []*eval.Spec{registrySpec}},
 	"docker": {Name: "runtime", Doc: "Docker Engine as a service, for Kubernetes before 1.24", Attrs: dockerAttrs},
 	"mcr": {Name: "runtime", Doc: "Mirantis Container Runtime as a service, for Kubernetes before 1.24",
@@ -68,6 +70,7 @@ func decodeRuntime(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *Runtime {
 		return r
 	}
 	r.Version, r.Crictl = version(s, "version"), version(s, "crictl")
+	r.KeepCrictl = s.Bool(keepAttr.Name)
 	r.Registries = registries(s)
 	if r.Version == "" {
 		return r

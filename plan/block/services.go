@@ -25,6 +25,7 @@ var servicesSpec = &eval.Spec{Name: "services", One: true, Doc: "how the program
 			Doc: "time until a service that has failed is started again, default \"10s\""},
 		{Name: "restart_reset", Typ: cty.String,
 			Doc: "time without a failure after which earlier failures are forgotten, default \"24h\""},
+		{Name: keepAttr.Name, Typ: cty.Bool, Doc: "nssm stays on the machine when the plan no longer has it"},
 	}}
 
 var managers = []string{"native", "nssm"}

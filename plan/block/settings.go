@@ -12,7 +12,8 @@ import (
 // settingSpecs are the blocks of settings of the machine itself, in a profile and in a node.
 // Each argument of the node's block overrides that of the profile's; a named block replaces the
 // whole block.
-var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, fileSpec}
+var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, guardSpec,
+	fileSpec}
 
 // settingBlocks reads the blocks of settings of a profile or node.
 func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
@@ -48,6 +49,8 @@ func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
 				j.csiProxy()
 			case exporterSpec:
 				j.exporter()
+			case guardSpec:
+				j.guard()
 			case fileSpec:
 				j.file()
 			}

@@ -3,6 +3,7 @@ package block
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type StepBlock struct {
 	Block *hcl.Block
 	Kind  *Kind
 	Name  string
-	on    map[string]bool // labels of node blocks; nil = all
+	on    map[*hcl.Block]bool // node blocks; nil = all
 	// Evaluated for some node, so that everything wrong with it was found.
 	Evaluated bool
 	// OfNode: it mentions its node, so it may differ between nodes of one system.
@@ -75,8 +76,8 @@ func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
 }
 
 // stepNodes reads node.NAME or a list of such; what is wrong is reported.
-func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[string]bool {
-	out := map[string]bool{}
+func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[*hcl.Block]bool {
+	out := map[*hcl.Block]bool{}
 	var labels []string
 	for _, b := range nodes {
 		labels = append(labels, b.Labels[0])
@@ -95,21 +96,18 @@ func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[string]
 			sc.Fail(e.Range(), "not a node", "The argument \"on\" names node blocks: on = node.NAME, or on = [node.A, node.B].")
 			continue
 		}
-		found := false
-		for _, l := range labels {
-			found = found || l == name.Name
-		}
-		if !found {
+		i := slices.Index(labels, name.Name)
+		if i < 0 {
 			sc.Fail(e.Range(), "unknown node", "%s", eval.UnknownName("node", name.Name, labels))
 			continue
 		}
-		out[name.Name] = true
+		out[nodes[i]] = true
 	}
 	return out
 }
 
 // RunsOn reports whether the block is for a machine.
-func (b *StepBlock) RunsOn(m *Machine) bool { return b.on == nil || b.on[m.label] }
+func (b *StepBlock) RunsOn(m *Machine) bool { return b.on == nil || b.on[m.block] }
 
 // DecodeStep evaluates a step block for a node: one result, or with for_each one
 // for each element. ok is false when something was wrong, which was reported.

@@ -58,6 +58,13 @@ type SSH struct {
 	PassphraseEnv string
 	Jump          []string // "user@host:port", outermost first
 	Timeout       time.Duration
+	Become        *Become `json:",omitempty"` // nil = the user has the rights that the agent needs
+}
+
+// Become is how the user of connection "ssh" gets root's rights.
+type Become struct {
+	Method      string // "sudo" or "doas"
+	PasswordEnv string // environment variable of the controller; "" = no password is asked for
 }
 
 // Sandbox is `connection "sandbox"`: a machine in a folder.

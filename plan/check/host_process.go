@@ -1,20 +1,5 @@
 package check
 
-// hostProcessRows are findings about HostProcess containers, the privileged containers of Windows (kubernetes
-// pkg/apis/core/validation/validation.go, validateWindowsHostProcessPod).
-var hostProcessRows = []row{
-	{"host-network", Error, "only HostProcess containers can use the host's network on Windows",
-		"remove hostNetwork, or make all containers HostProcess (windowsOptions: {hostProcess: true})"},
-	{"host-process-mixed", Error, "if one container is HostProcess all must be; the API server rejects others",
-		"write windowsOptions: {hostProcess: true} into the pod's securityContext, and no hostProcess into those of its " +
-			"containers"},
-	{"host-process-network", Error,
-		"a HostProcess container runs in the host's network; the API server rejects it without hostNetwork: true",
-		"write hostNetwork: true into the pod's spec"},
-	{"host-process-runtime", Error, "only containerd supports HostProcess containers",
-		"use containerd as the runtime of the nodes"},
-}
-
 // isHostProcess reports whether a container of a pod is HostProcess; what the container does not set comes
 // from the pod.
 func isHostProcess(spec, container value) bool {

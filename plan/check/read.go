@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,12 @@ const (
 	maxObjects = 20_000
 	maxNested  = 20 // Lists in Lists
 )
+
+// File is a text to be checked.
+type File struct {
+	Name string
+	Data []byte
+}
 
 // value is a value in a file with its position. The zero value is absent.
 type value struct {
@@ -191,21 +198,10 @@ func (o object) podSpec() (value, bool) {
 	return spec, spec.there()
 }
 
-// twice finds duplicate keys in a mapping. An alias is checked where it points to.
-func (k *checker) twice(v value) {
-	seen := map[string]int{}
-	for i, n := range v.node.Content {
-		in := value{node: n, path: v.path + "[" + strconv.Itoa(i) + "]"}
-		if v.node.Kind == yaml.MappingNode {
-			key := v.node.Content[i-i%2]
-			in = value{n, key, v.under(key.Value)}
-			if line := seen[key.Value]; i%2 == 0 && line != 0 && key.Kind == yaml.ScalarNode {
-				k.find("key-twice", in, "%s is already on line %d", key.Value, line)
-			}
-			seen[key.Value] = key.Line
-		}
-		k.twice(in)
-	}
+// containers returns all containers of a pod.
+func containers(spec value) []value {
+	return slices.Concat(spec.get("initContainers").list(), spec.get("containers").list(),
+		spec.get("ephemeralContainers").list())
 }
 
 // read returns the objects of a file, including those in Lists.

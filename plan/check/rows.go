@@ -1,12 +1,6 @@
 package check
 
-// row is a possible finding: an id, its severity, why it matters and what to do.
-type row struct {
-	id       string
-	severity Severity
-	why      string
-	remedy   string
-}
+import "slices"
 
 // Row is a row for people.
 type Row struct {
@@ -33,7 +27,7 @@ func rowOf(id string) row {
 	panic("check: no row " + id)
 }
 
-// rows are all but those of fields, which are in the table of fields.go.
+// rows are all findings; those of single fields come from the tables of unsupported_fields.go.
 var rows = append(fieldRows(), []row{
 	{"any-os", Warning, "nothing names the operating system of its images, so the scheduler may send it to a Windows " +
 		"node, where a Linux image cannot run",
@@ -83,3 +77,51 @@ var rows = append(fieldRows(), []row{
 	{"taint", Error, "every Windows node that it could run on has a taint that it does not tolerate, so the pod stays " +
 		"Pending", "add a toleration of the taint, or use a RuntimeClass that carries it"},
 }...)
+
+func fieldRows() []row {
+	var out []row
+	for _, f := range slices.Concat(podFields, containerFields) {
+		if f.why != "" {
+			out = append(out, row{f.id, f.severity, f.why, f.remedy})
+		}
+	}
+	return slices.Concat(out, otherRows, volumeRows, hostProcessRows)
+}
+
+// hostProcessRows are findings about HostProcess containers, the privileged containers of Windows (kubernetes
+// pkg/apis/core/validation/validation.go, validateWindowsHostProcessPod).
+var hostProcessRows = []row{
+	{"host-network", Error, "only HostProcess containers can use the host's network on Windows",
+		"remove hostNetwork, or make all containers HostProcess (windowsOptions: {hostProcess: true})"},
+	{"host-process-mixed", Error, "if one container is HostProcess all must be; the API server rejects others",
+		"write windowsOptions: {hostProcess: true} into the pod's securityContext, and no hostProcess into those of its " +
+			"containers"},
+	{"host-process-network", Error,
+		"a HostProcess container runs in the host's network; the API server rejects it without hostNetwork: true",
+		"write hostNetwork: true into the pod's spec"},
+	{"host-process-runtime", Error, "only containerd supports HostProcess containers",
+		"use containerd as the runtime of the nodes"},
+}
+
+// volumeRows are findings about volumes.
+var volumeRows = []row{
+	{"memory-volume", Error, "Windows has no file system in memory", "leave medium out: the volume is on disk"},
+	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB with its CSI driver, or another volume"},
+	{"volume-type", Error, "the kubelet mounts volumes of this type on Linux only",
+		"use a volume of a CSI driver for Windows"},
+	{"host-path", Error, "Windows nodes have no such file, folder or device",
+		"remove the volume, or name what Windows nodes have: a folder, or a pipe (\\\\.\\pipe\\NAME)"},
+	{"default-mode", Warning, "Windows has no file modes; files in the volume have the access rights of its folder",
+		"remove defaultMode and mode"},
+}
+
+// otherRows are fields inside lists.
+var otherRows = []row{
+	{"mount-propagation", Error, "Windows propagates no mounts", "remove mountPropagation"},
+	{"sub-path", Warning, "Windows mounts whole volumes, not single files, and subPath is limited",
+		"mount the whole volume in a folder of its own"},
+	{"huge-pages", Error, "Windows containers have no huge pages", "remove the resource"},
+	{"termination-grace", Warning,
+		"under Docker the process gets CTRL_SHUTDOWN_EVENT and a fixed few seconds, whatever the value",
+		"use containerd, or do not rely on it"},
+}

@@ -5,17 +5,6 @@ import (
 	"strings"
 )
 
-var volumeRows = []row{
-	{"memory-volume", Error, "Windows has no file system in memory", "leave medium out: the volume is on disk"},
-	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB with its CSI driver, or another volume"},
-	{"volume-type", Error, "the kubelet mounts volumes of this type on Linux only",
-		"use a volume of a CSI driver for Windows"},
-	{"host-path", Error, "Windows nodes have no such file, folder or device",
-		"remove the volume, or name what Windows nodes have: a folder, or a pipe (\\\\.\\pipe\\NAME)"},
-	{"default-mode", Warning, "Windows has no file modes; files in the volume have the access rights of its folder",
-		"remove defaultMode and mode"},
-}
-
 // linuxVolumes are types of volumes besides nfs that Windows nodes do not mount: those of the API without the
 // ones that "Windows containers in Kubernetes" lists.
 var linuxVolumes = []string{"cephfs", "fc", "flocker", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume",

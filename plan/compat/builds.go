@@ -104,6 +104,29 @@ func CheckWindows(kubernetes, build string) Verdict {
 	return v
 }
 
+// MinBuild is the lowest supported Windows build, "10.0.17763".
+func MinBuild() string { return "10.0." + strconv.Itoa(releases[0].Number) }
+
+// ValidBuild reports whether s has the form 10.0.N or 10.0.N.M.
+func ValidBuild(s string) bool {
+	_, ok := buildNumber(s)
+	return ok
+}
+
+func buildNumber(s string) (int, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) < 3 || len(parts) > 4 || parts[0] != "10" || parts[1] != "0" {
+		return 0, false
+	}
+	for _, p := range parts[2:] {
+		if n, err := strconv.Atoi(p); err != nil || n < 0 {
+			return 0, false
+		}
+	}
+	n, _ := strconv.Atoi(parts[2])
+	return n, true
+}
+
 func previous(l line) line {
 	if l.minor > 0 {
 		l.minor--

@@ -2,6 +2,7 @@ package compat
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -127,4 +128,42 @@ func CheckPortForward(image string) Verdict {
 		v.Instead = "mcr.microsoft.com/oss/kubernetes/pause:1.4.1"
 	}
 	return v
+}
+
+// PauseImage returns the default pause image of an OS and, on Windows, of a build; "" if the build is
+// unknown. One tag serves every Windows in service: 3.10.2 is the first with all their builds (kubernetes
+// build/pause/CHANGELOG.md) and kubeadm 1.36's default (cmd/kubeadm/app/constants/constants.go), and the
+// image does not depend on the version of the kubelet. A retired build gets the newest tag that has it.
+func PauseImage(os, build string) string {
+	const newest = "registry.k8s.io/pause:3.10.2"
+	if os != "windows" {
+		return newest
+	}
+	if v := CheckPause(newest, build); v.Status == Refused && v.Instead != "" {
+		return v.Instead
+	}
+	return newest
+}
+
+func cutTag(image string) (repo, tag string, ok bool) {
+	i := strings.LastIndexByte(image, ':')
+	if i < 0 || strings.Contains(image[i:], "/") || strings.Contains(image, "@") {
+		return image, "", false
+	}
+	return image[:i], image[i+1:], true
+}
+
+func tagNumbers(tag string) (n [3]int, ok bool) {
+	parts := strings.Split(tag, ".")
+	if len(parts) > 3 {
+		return n, false
+	}
+	for i, p := range parts {
+		v, err := strconv.Atoi(p)
+		if err != nil {
+			return n, false
+		}
+		n[i] = v
+	}
+	return n, true
 }

@@ -6,22 +6,6 @@ import (
 	"strings"
 )
 
-// containerdSchema returns the schema of config.toml that `containerd config default` writes. A version migrates
-// older schemas at every start.
-//
-// Sources: containerd 1.x docs/ops.md; version/version.go of v2.0.0, v2.1.2 and v2.2.1 (ConfigVersion = 3), of v2.3.0
-// and v2.4.2 (ConfigVersion = 4); docs/man/containerd-config.toml.5.md: schema 4 moves [grpc], [ttrpc], [debug] and
-// [metrics] to plugins io.containerd.server.v1.*.
-func containerdSchema(l line) int {
-	switch {
-	case l.less(line{2, 0}):
-		return 2
-	case l.less(line{2, 3}):
-		return 3
-	}
-	return 4
-}
-
 // CheckContainerd reports whether a containerd version works with the kubelet of a Kubernetes version on
 // Windows: OK (tested by containerd's maintainers, or newer than what they tested), Deprecated (it works, but
 // is not among the tested ones; Instead names those), Refused (kubelet and containerd have no runtime API in

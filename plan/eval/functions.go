@@ -11,15 +11,11 @@ import (
 	"io/fs"
 	"math/big"
 	"net/netip"
-	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"sigs.k8s.io/yaml"
@@ -49,7 +45,7 @@ func (sc *Scope) Functions() map[string]function.Function {
 		"compact": stdlib.CompactFunc, "concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc,
 		"distinct": stdlib.DistinctFunc,
 		"element":  stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "index": stdlib.IndexFunc, "keys": stdlib.KeysFunc,
-		"length": stdlib.LengthFunc, "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
+		"length": length, "lookup": stdlib.LookupFunc, "merge": stdlib.MergeFunc, "range": stdlib.RangeFunc,
 		"reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
 		"setproduct":  stdlib.SetProductFunc,
 		"setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc, "slice": stdlib.SliceFunc,
@@ -76,11 +72,14 @@ func (sc *Scope) Functions() map[string]function.Function {
 		"semver_satisfies": semverSatisfies, "semver_compare": semverCompare,
 		// the controller
 		"env": sc.envFunc(), "file": sc.fileFunc(), "fileexists": sc.fileExists(),
+		"fileset": sc.fileSet(), "pathexpand": sc.pathExpand(),
+		// conditions
+		"alltrue": allTrue, "anytrue": anyTrue, "one": one,
 	}
 	for name, f := range table {
 		table[name] = guard(name, f)
 	}
-	table["templatefile"] = sc.templateFile(table)
+	table["templatefile"], table["templatestring"] = sc.templateFile(table), sc.templateString(table)
 	table["sensitive"] = marking(func(v cty.Value) cty.Value { return v.Mark(sensitive) })
 	table["nonsensitive"] = marking(withoutSensitive)
 	// They take unevaluated expressions, which the guard must not touch.
@@ -265,83 +264,6 @@ func (sc *Scope) fileExists() function.Function {
 			}
 			return cty.BoolVal(fi.Mode().IsRegular()), nil
 		}})
-}
-
-// templateFile renders a file as a template of the language with the given values.
-// Its own names are not known in it. Values known only later may be among them.
-func (sc *Scope) templateFile(table map[string]function.Function) function.Function {
-	return function.New(&function.Spec{
-		Params: []function.Parameter{{Name: "path", Type: cty.String}, {Name: "values", Type: cty.DynamicPseudoType,
-			AllowMarked: true}},
-		Type: function.StaticReturnType(cty.String),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			name := args[0].AsString()
-			src, err := sc.read(name)
-			if err != nil {
-				return cty.NilVal, function.NewArgError(0, err)
-			}
-			values, outer := args[1].Unmark()
-			if t := values.Type(); !t.IsObjectType() && !t.IsMapType() || values.IsNull() {
-				return cty.NilVal, function.NewArgErrorf(1, "a map of values by name is wanted")
-			}
-			key := name + "\x00" + src
-			expr, ok := sc.templates[key]
-			if !ok {
-				parsed, list := source.ParseTemplate([]byte(src), name, sc.Files.Place)
-				if list.HasErrors() {
-					return cty.NilVal, list.Errs()[0]
-				}
-				sc.templates[key], expr = parsed, parsed
-			}
-			leave, err := sc.enterTemplate(name)
-			if err != nil {
-				return cty.NilVal, function.NewArgError(0, err)
-			}
-			defer leave()
-			ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: table}
-			_, secret, _ := marksOf(args[1])
-			for it := values.ElementIterator(); it.Next(); {
-				k, v := it.Element()
-				ctx.Variables[k.AsString()] = v
-			}
-			v, list := expr.Value(ctx)
-			if list.HasErrors() {
-				if secret {
-					return cty.NilVal, fmt.Errorf("%s does not render; a value is sensitive, so the reason is not shown", name)
-				}
-				return cty.NilVal, list.Errs()[0]
-			}
-			if v, err = convert.Convert(v, cty.String); err != nil {
-				return cty.NilVal, fmt.Errorf("%s does not give a text: %w", name, err)
-			}
-			return v.WithMarks(outer), nil
-		}})
-}
-
-// maxTemplates is how deep templates may render others. It ends paths through links, in which one file has no end
-// of names.
-const maxTemplates = 50
-
-// enterTemplate notes that the template is being rendered until the returned function runs. A template that would
-// render itself, by itself or through others, would have no end: that is an error.
-func (sc *Scope) enterTemplate(name string) (leave func(), err error) {
-	path := sc.Files.Abs(name)
-	if i := slices.Index(sc.rendering, path); i >= 0 {
-		through := ""
-		for _, p := range sc.rendering[i+1:] {
-			through += filepath.Base(p) + " and "
-		}
-		if through != "" {
-			through = ", through " + strings.TrimSuffix(through, " and ")
-		}
-		return nil, fmt.Errorf("%s renders itself%s, so it would never end; a template may only render others",
-			name, through)
-	}
-	if len(sc.rendering) == maxTemplates {
-		return nil, fmt.Errorf("more than %d templates render each other, each inside the one before", maxTemplates)
-	}
-	sc.rendering = append(sc.rendering, path)
-	return func() { sc.rendering = sc.rendering[:len(sc.rendering)-1] }, nil
 }
 
 // jsonDecode is the standard library's function, for texts that are not too deep for it.

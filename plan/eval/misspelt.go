@@ -18,7 +18,7 @@ func MisspeltBlocks(body hcl.Body, spec *Spec) hcl.Blocks {
 	var out hcl.Blocks
 	for _, b := range native.Blocks {
 		inner := spec.blockLike(b.Type)
-		if inner == nil || inner.Name == b.Type && len(inner.Labels) == len(b.Labels) {
+		if inner == nil || b.Type == dynamic || inner.Name == b.Type && len(inner.Labels) == len(b.Labels) {
 			continue
 		}
 		// A missing label is an unknown name or kind, except in a block of which there is only
@@ -57,7 +57,11 @@ func (s *Spec) blockLike(name string) *Spec {
 func Lost(body hcl.Body, spec *Spec, name string) bool {
 	native, ok := body.(*hclsyntax.Body)
 	return ok && slices.ContainsFunc(native.Blocks, func(b *hclsyntax.Block) bool {
-		m := spec.blockLike(b.Type)
+		written := b.Type
+		if written == dynamic && len(b.Labels) > 0 {
+			written = b.Labels[0]
+		}
+		m := spec.blockLike(written)
 		return m != nil && m.Name == name
 	})
 }

@@ -32,7 +32,7 @@ type Section struct {
 func (sc *Scope) Section(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *Section {
 	before := sc.Errors()
 	wrong := false // an argument has no value, and why was reported, if elsewhere
-	content := sc.content(spec, b)
+	content := sc.content(spec, b, ctx)
 	sc.Extend(content.wrong)
 	// A section leaves out arguments that are null.
 	s := &Section{Scope: sc, Spec: spec, Block: b, Attrs: maps.Clone(content.attrs), Blocks: content.blocks,
@@ -91,9 +91,12 @@ type content struct {
 	wrong  hcl.Diagnostics
 }
 
-func (sc *Scope) content(spec *Spec, b *hcl.Block) *content {
+func (sc *Scope) content(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *content {
 	if have := sc.contents[b]; have != nil {
 		return have
+	}
+	if hasDynamic(b.Body) {
+		return sc.dynamicContent(spec, b, ctx)
 	}
 	body, list := b.Body.Content(spec.Schema())
 	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, MisspeltBlocks(b.Body, spec)),

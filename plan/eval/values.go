@@ -37,6 +37,15 @@ func marksOf(v cty.Value) (plain cty.Value, isSensitive, isLater bool) {
 	return plain, isSensitive, isLater
 }
 
+// Secret reports whether something in a value is sensitive.
+func Secret(v cty.Value) bool {
+	_, secret, _ := marksOf(v)
+	return secret
+}
+
+// Hide makes a value sensitive.
+func Hide(v cty.Value) cty.Value { return v.Mark(sensitive) }
+
 // holdsRef reports whether a string somewhere in v holds a reference.
 func holdsRef(v cty.Value) bool {
 	found := false
@@ -216,7 +225,7 @@ func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 			case "self":
 				g.Detail = "self exists only in step blocks."
 			case "node":
-				g.Detail = "Nodes can be named only in the argument \"on\" of a step block."
+				g.Detail = "Nodes can be named only in the argument \"on\" of a step block, in outputs and in checks."
 			case "profile":
 				g.Detail = "Profiles can be named only in the argument \"profile\" of a node block."
 			case "step":

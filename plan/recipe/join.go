@@ -143,3 +143,16 @@ func (b *build) nodeOwned() {
 	b.add("node_labels", "node_labels", "Labels of the Node", &kinds.NodeLabels{Labels: labels}, "registered")
 	b.add("node_taints", "node_taints", "Taints of the Node", &kinds.NodeTaints{Taints: taints}, "registered")
 }
+
+// closed are the private files of a folder that no step writes: what nodejoin keeps, and on Linux the kubelet's
+// credentials, which the kubelet closes itself. On Windows the file has the access of its folder, and Wine does not
+// give it that.
+func (b *build) closed(id, dir string) []string {
+	switch {
+	case id == "data_dir":
+		return []string{host.Join(b.in.OS, dir, "record.json"), host.Join(b.in.OS, dir, "history.json")}
+	case id == "kubernetes_dir" && b.in.OS == "linux":
+		return []string{linKubeletConf}
+	}
+	return nil
+}

@@ -135,7 +135,8 @@ func (b *build) linPrepare() {
 		{"cni_conf_dir", linCNIConf, "Folder of CNI configuration", host.AccessDefault, "require"},
 	}
 	for _, d := range dirs {
-		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access}, d.after)
+		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access,
+			Closed: b.closed(d.id, d.path)}, d.after)
 	}
 	if b.flannel() {
 		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration",
@@ -152,12 +153,14 @@ func (b *build) linPrograms() {
 			Include: []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"}, Services: []string{"containerd"}},
 		"require")
 	if b.in.Runtime.Crictl != "" {
-		b.archive("crictl", "crictl "+b.in.Runtime.Crictl,
-			kinds.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
+		b.keeping(b.in.Runtime.KeepCrictl, func() {
+			b.archive("crictl", "crictl "+b.in.Runtime.Crictl,
+				kinds.Archive{Source: b.artifact(compat.Crictl), To: linBin, Include: []string{"crictl"}}, "require")
+		})
 		// The default path of its configuration (cri-tools docs/crictl.md).
 		b.add("crictl_config", "file", "crictl configuration",
 			&kinds.File{Path: "/etc/crictl.yaml", Content: b.render(templates.Crictl{
-				Endpoint: "unix://" + linContainerdSocket})}, "require")
+				Endpoint: "unix://" + linContainerdSocket})}, "require").Keep = b.in.Runtime.KeepCrictl
 	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
 	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}

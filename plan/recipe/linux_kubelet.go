@@ -34,20 +34,7 @@ func (b *build) linCredentials() {
 		&kinds.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
 
 	manifests := b.manifests()
-	if b.flannel() {
-		flannel := flannelAccount
-		b.add("flannel_account", "service_account", "Account of flanneld", &flannel, "require")
-		b.add("flannel_token", "service_account_token", "Token of flanneld",
-			&kinds.ServiceAccountToken{Namespace: flannel.Namespace, Name: flannel.Name}, "flannel_account",
-			"containerd_ready").OnlyIf = "flannel_kubeconfig"
-	}
-	if b.proxy() {
-		proxy := kubeProxyAccount
-		b.add("kube_proxy_account", "service_account", "Account of kube-proxy", &proxy, "require")
-		b.add("kube_proxy_token", "service_account_token", "Token of kube-proxy",
-			&kinds.ServiceAccountToken{Namespace: proxy.Namespace, Name: proxy.Name}, "kube_proxy_account",
-			"containerd_ready").OnlyIf = "kube_proxy_kubeconfig"
-	}
+	b.accounts()
 	join := &kinds.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
@@ -55,12 +42,6 @@ func (b *build) linCredentials() {
 	b.nameFree("bootstrap_kubeconfig")
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join,
 		append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
-	if b.flannel() {
-		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", linFlannelKube, "flanneld", "flannel_token")
-	}
-	if b.proxy() {
-		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", linProxyKube, "kube-proxy", "kube_proxy_token")
-	}
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
@@ -99,6 +80,7 @@ func (b *build) linRegistered() {
 			"kubelet_ready")
 	}
 	b.nodeOwned()
+	b.tokens()
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &kinds.CredentialsReady{
 		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet",
 		Log: b.linLog("kubelet"),
@@ -117,19 +99,21 @@ func (b *build) linFlannel() {
 	// The name of the Node; without it flanneld assumes that it runs in a pod (pkg/subnet/kube/kube.go).
 	flanneld.Environment = []string{"NODE_NAME=" + b.in.Node}
 	after := []string{"flanneld_program", "net_conf", "flannel_kubeconfig", "flannel_run_dir", "registered"}
+	ready := &kinds.FileReady{Path: linSubnetFile,
+		Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld", Log: b.linLog("flanneld")}
 	var vtep, routes []string // into the subnets of other nodes; they disappear with a vtep
 	if b.in.Network.Backend == VXLAN {
-		after, vtep = append(after, "module_vxlan"), []string{fmt.Sprintf("flannel.%d", b.in.Network.VNI)}
+		ready.Interface = fmt.Sprintf("flannel.%d", b.in.Network.VNI)
+		after, vtep = append(after, "module_vxlan"), []string{ready.Interface}
 	} else {
 		routes = []string{b.in.PodCIDR}
 	}
 	b.add("flanneld", "service", "Service flanneld",
 		&kinds.Service{ServiceConfig: flanneld, Watch: []string{linNetConf, linFlannelKube}, RestartOn: lifeOf(),
 			Log:   b.linLog("flanneld"),
-			Makes: []string{linFlannelRun}, Interfaces: vtep, Routes: routes, Chains: []string{"FLANNEL-"}}, after...)
-	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &kinds.FileReady{
-		Path: linSubnetFile, Contains: "FLANNEL_SUBNET=" + steps.Ref("registered.subnet_gateway"), Service: "flanneld",
-		Log: b.linLog("flanneld")}, "flanneld")
+			Makes: []string{linFlannelRun}, Renews: []string{linSubnetFile}, Interfaces: vtep, Routes: routes,
+			Chains: []string{"FLANNEL-"}}, after...)
+	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", ready, "flanneld")
 	b.add("cni_conf", "file", "CNI configuration",
 		&kinds.File{Path: linCNIConf + "/10-flannel.conflist", Content: b.render(templates.CNILinux{
 			SubnetFile: linSubnetFile, DataDir: linCNIState + "/flannel"})}, "cni_conf_dir", "cni_plugins",

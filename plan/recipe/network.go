@@ -20,7 +20,8 @@ type Network struct {
 	VNI      uint32 // of vxlan, 4096
 	Port     uint16 // of vxlan, 4789
 	// Placeholder: on Windows a network that survives reboots creates the virtual switch before flanneld starts.
-	Placeholder bool
+	Placeholder     bool
+	KeepPlaceholder bool // it stays when the plan no longer has it
 
 	// Of none.
 	HNSNetwork string // L2Bridge network that the CNI creates, for nodejoin's kube-proxy; "" = no kube-proxy
@@ -101,6 +102,9 @@ func checkNetwork(in Input) error {
 // networkArtifacts returns the names of the pod network's artifacts.
 func networkArtifacts(in Input) []string {
 	if in.Network.Kind == "none" {
+		if in.OS == "windows" { // whose boot service is the agent
+			return []string{AgentArtifact}
+		}
 		return nil
 	}
 	names := []string{AgentArtifact, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld} // the agent runs flanneld

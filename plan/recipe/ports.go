@@ -62,6 +62,9 @@ func Ports(in Input) []Port {
 	if in.OS == "windows" && in.Network.Backend == VXLAN {
 		out = append(out, Port{"the pod network", "VXLAN", "udp", "", in.Network.Port})
 	}
+	if n := in.Settings.Guard.MetricsPort; n != 0 && in.OS == "windows" {
+		out = append(out, Port{nodeService, "its metrics", "tcp", loopbackAddress, n})
+	}
 	if x := in.Settings.Exporter; x != nil {
 		out = append(out, Port{"windows_exporter", "its metrics", "tcp", "", x.Port})
 	}

@@ -56,6 +56,7 @@ func (b *build) winPreflight(after ...string) {
 	}
 	q.StaticKept = b.sets("static_address")
 	q.SSHPort, q.Reboots, q.FirewallOff = b.in.SSHPort, b.reboots(), b.in.Settings.Firewall.Off
+	q.Switch = q.FirewallOff && q.SSHPort != 0 && b.flannel() // what only matters then
 	q.Named = b.sets(hostName)
 	q.Proxies = b.proxyAddresses()
 	if !b.reboots() {

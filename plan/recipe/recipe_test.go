@@ -128,6 +128,23 @@ func expand(t *testing.T, in Input) []steps.Spec {
 	return specs
 }
 
+// TestContainerdLogEnds: each Windows node that runs containerd has the service that keeps its log small.
+func TestContainerdLogEnds(t *testing.T) {
+	for name, in := range variants() {
+		if in.OS != "windows" || in.Runtime.Kind != "containerd" {
+			continue
+		}
+		specs := expand(t, in)
+		at := slices.IndexFunc(specs, func(s steps.Spec) bool { return s.ID == "node_steps" })
+		if at < 0 || !strings.Contains(string(specs[at].Args), `containerd\\\\containerd.log`) {
+			t.Errorf("%s: nothing cuts containerd's log", name)
+		}
+		if !slices.ContainsFunc(specs, func(s steps.Spec) bool { return s.ID == "node_service" }) {
+			t.Errorf("%s: no service runs the steps", name)
+		}
+	}
+}
+
 // TestGraph checks ids, kinds, edges and arguments of whole recipes.
 func TestGraph(t *testing.T) {
 	for name, in := range variants() {

@@ -16,6 +16,8 @@ type Runtime struct {
 	Version string // "2.2.1"; "" if already installed
 	Pause   string // pause image; "" = by OS and build
 	Crictl  string // version of crictl beside containerd; "" = none
+	// KeepCrictl: it stays when the plan no longer has it.
+	KeepCrictl bool
 	// Registries, in the order of the plan; containerd only.
 	Registries []Registry
 	// Installed: docker is already a service of the machine and nodejoin does not touch it.

@@ -19,6 +19,7 @@ type Settings struct {
 	CSIProxy *CSIProxy // nil = none
 	Exporter *Exporter // nil = none
 	Reboot   *Reboot   // nil = the plan does not mention it
+	Guard    Guard
 	// Steps are the settings that are a state by themselves: files, registry values.
 	Steps []Setting
 }

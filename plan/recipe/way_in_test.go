@@ -29,6 +29,19 @@ func TestWayIn(t *testing.T) {
 	if !slices.ContainsFunc(none.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" }) {
 		t.Error("no rule for SSH where the CNI of the cluster makes the first network")
 	}
+	for kind, want := range map[string]bool{"flannel": true, "none": false} { // who makes the first network
+		network := recipe.Network{Kind: kind}
+		if kind == "flannel" {
+			network = recipe.Network{Kind: kind, Version: "0.28.9", Backend: "host-gw"}
+		}
+		n := newNodeIn(t, network, func(in *recipe.Input, _ string) {
+			in.SSHPort, in.Settings.Firewall.Off = 22, true
+		})
+		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "require" })
+		if have := strings.Contains(string(n.specs[i].Args), `"switch":true`); have != want {
+			t.Errorf("%s: the preflight expects a switch of the plan: %v", kind, have)
+		}
+	}
 	for _, s := range newNode(t).specs { // nodejoin runs on the machine
 		if s.ID == "firewall_ssh" {
 			t.Error("a rule for SSH on a machine that is not reached by it")

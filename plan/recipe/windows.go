@@ -56,7 +56,7 @@ func (b *build) windows() {
 	b.serving(winKubeletPKI+`\kubelet-server-current.pem`, kubeletLog)
 	b.winNetwork()
 	b.winProxy()
-	b.winBoot()
+	b.winNode()
 	b.winReady()
 }
 
@@ -96,7 +96,8 @@ func (b *build) winPrepare() {
 		case "kubelet_pki_dir":
 			after = []string{"kubelet_dir"}
 		}
-		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access}, after...)
+		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access,
+			Closed: b.closed(d.id, d.path)}, after...)
 	}
 	b.winFirewall("firewall_kubelet", "nodejoin-kubelet", "Kubelet API", "tcp", "10250")
 	b.winNetworkPrepare()
@@ -150,12 +151,16 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) *steps.Spec 
 // winPrograms adds all artifacts.
 func (b *build) winPrograms() {
 	if b.in.Settings.Services.NSSM {
-		b.archive("nssm", "nssm", kinds.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2,
-			Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
+		b.keeping(b.in.Settings.Services.Keep, func() {
+			b.archive("nssm", "nssm", kinds.Archive{Source: b.artifact(compat.NSSM), To: winBin, Strip: 2,
+				Include: []string{"nssm-*/win64/nssm.exe"}, Services: winServices}, "bin_dir")
+		})
 	}
-	if b.in.Network.Kind == "flannel" {
+	if b.flannel() {
 		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent, the supervisor of flanneld", "flanneld",
-			"data_dir", bootService)
+			"data_dir", nodeService)
+	} else {
+		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent", nodeService, "data_dir")
 	}
 	b.winRuntimeFiles()
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",

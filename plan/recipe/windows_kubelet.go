@@ -7,7 +7,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/kube"
 	"nodejoin/templates"
 )
 
@@ -23,21 +22,7 @@ const (
 	kubeProxyMetrics = 10249
 )
 
-// Accounts of the components that have no credentials of their own. flannel's own account is left alone: on a
-// Linux cluster its manifest owns it.
-var (
-	flannelAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel",
-		ClusterRole: "nodejoin:flannel",
-		Rules: []kube.Rule{ // flannel Documentation/kube-flannel.yml
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
-		}}
-	kubeProxyAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
-		ClusterRole: "system:node-proxier"}
-)
-
-// winCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
-// that holds it has to be written.
+// winCredentials adds the CA, the accounts of the components and the kubelet's first credentials.
 func (b *build) winCredentials() (ready []string) {
 	if !b.byKubeadm() {
 		b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
@@ -45,15 +30,9 @@ func (b *build) winCredentials() (ready []string) {
 	b.kubeletConfigFile()
 
 	manifests := b.manifests()
-	b.winAccounts()
+	b.accounts()
 	ready = b.winJoin()
-	b.winAccountKubeconfigs()
 	return append(ready, manifests...)
-}
-
-func (b *build) kubeconfig(id, title, path, user, token string) {
-	b.add(id, "kubeconfig", title, &kinds.Kubeconfig{Path: path, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"),
-		User: user, Token: steps.Ref(token + ".token")}, token, "kubernetes_dir")
 }
 
 func (b *build) kubeletConfigFile() {
@@ -168,6 +147,7 @@ func (b *build) winRegistered() {
 			&kinds.NodeRegistered{PodCIDR: true, Version: b.in.Kubernetes}, "kubelet_ready")
 	}
 	b.nodeOwned()
+	b.tokens()
 	if b.in.Join.Kind == "kubeconfig" {
 		return // checked before the kubelet started
 	}

@@ -67,7 +67,7 @@ func (b *build) winPlaceholder() {
 		}
 	}
 	b.add("placeholder", "hns_network", "HNS network "+placeholderNetwork+", which holds the adapter's switch", args,
-		after...)
+		after...).Keep = n.KeepPlaceholder
 }
 
 // winNetworkPrepare adds folders and firewall rules of the pod network and of kube-proxy.
@@ -117,40 +117,6 @@ func programs(names ...string) []string {
 		out = append(out, n+".exe")
 	}
 	return out
-}
-
-// winAccounts adds the accounts of flanneld and kube-proxy, with a token for each.
-func (b *build) winAccounts() {
-	account := func(id, of string, a kinds.ServiceAccount) {
-		b.add(id+"_account", "service_account", "Account of "+of, &a, "require")
-	}
-	token := func(id, of string, a kinds.ServiceAccount) {
-		b.add(id+"_token", "service_account_token", "Token of "+of,
-			&kinds.ServiceAccountToken{Namespace: a.Namespace, Name: a.Name}, id+"_account", b.runtime.ready).OnlyIf = id +
-			"_kubeconfig"
-	}
-	if b.in.Network.Kind == "flannel" {
-		account("flannel", "flanneld", flannelAccount)
-	}
-	if b.kubeProxy() {
-		account("kube_proxy", "kube-proxy", kubeProxyAccount)
-	}
-	if b.in.Network.Kind == "flannel" {
-		token("flannel", "flanneld", flannelAccount)
-	}
-	if b.kubeProxy() {
-		token("kube_proxy", "kube-proxy", kubeProxyAccount)
-	}
-}
-
-// winAccountKubeconfigs adds the kubeconfigs that hold the tokens.
-func (b *build) winAccountKubeconfigs() {
-	if b.in.Network.Kind == "flannel" {
-		b.kubeconfig("flannel_kubeconfig", "Kubeconfig of flanneld", flannelConf, "flanneld", "flannel_token")
-	}
-	if b.kubeProxy() {
-		b.kubeconfig("kube_proxy_kubeconfig", "Kubeconfig of kube-proxy", kubeProxyConf, "kube-proxy", "kube_proxy_token")
-	}
 }
 
 // winNetwork adds the network of the node and its CNI configuration. The configuration comes last, so that

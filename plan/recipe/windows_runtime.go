@@ -62,8 +62,10 @@ func (b *build) winRuntimeFiles() {
 			To: winContainerd, Strip: 1, Include: []string{"bin/*.exe"}, Services: []string{"containerd"}}, "require")
 	}
 	if r.Crictl != "" {
-		b.archive("crictl", "crictl "+r.Crictl,
-			kinds.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
+		b.keeping(r.KeepCrictl, func() {
+			b.archive("crictl", "crictl "+r.Crictl,
+				kinds.Archive{Source: b.artifact(compat.Crictl), To: winBin, Include: []string{"crictl.exe"}}, "bin_dir")
+		})
 	}
 }
 
@@ -99,7 +101,7 @@ func (b *build) winRuntime() {
 		// Beside the program, where crictl looks when the user has none (cri-tools pkg/common/config.go).
 		b.add("crictl_config", "file", "crictl configuration",
 			&kinds.File{Path: winBin + `\crictl.yaml`, Content: b.render(templates.Crictl{
-				Endpoint: containerdEndpoint})}, "bin_dir")
+				Endpoint: containerdEndpoint})}, "bin_dir").Keep = b.in.Runtime.KeepCrictl
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type Services struct {
 	// NSSM: kubelet, flanneld and kube-proxy run under nssm rather than as services of their own.
 	NSSM     bool
+	Keep     bool   // nssm stays when the plan no longer has it
 	Priority string // of the kubelet, one of Priorities; "" = normal
 	// LogSize limits a log file, in MiB; 0 = 100. LogAge is how long a rotated file is kept, a Go duration; "" =
 	// 168h.

@@ -4,7 +4,6 @@
 package render
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -13,12 +12,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 )
-
-// File is one rendered file.
-type File struct {
-	Path string // '/'-separated, relative, begins with the node's name or, for shared files, with _manifests
-	Data []byte
-}
 
 // Step is a step as steps.json lists it.
 type step struct {
@@ -31,21 +24,6 @@ type step struct {
 	File   string          `json:"file,omitempty"` // file that holds the content
 	Args   json.RawMessage `json:"args"`
 }
-
-// tree collects the files of one node.
-type tree struct {
-	node   plan.Node
-	files  []File
-	taken  map[string]bool
-	lists  map[string][]any  // arrays by file name
-	order  []string          // of lists
-	meta   map[string]any    // metadata of the Node object
-	taints []any             // of the Node object
-	shared map[string]string // manifests of the plan, by name
-}
-
-// sharedFile is the file of a manifest of the plan. No Node name begins with "_".
-func sharedFile(name string) string { return "_manifests/" + name + ".yaml" }
 
 // Nodes renders the manifests and the nodes of a compiled plan. References to values that are known later are
 // written by steps.ShowRefs; secrets are Hidden. Files are in the order of nodes and steps.
@@ -138,14 +116,6 @@ func (t *tree) rendering(s steps.Spec, args any, r steps.Rendering) (file string
 	return "", nil
 }
 
-// add appends v to the array in the file name.
-func (t *tree) add(file string, v any) {
-	if t.lists[file] == nil {
-		t.order = append(t.order, file)
-	}
-	t.lists[file] = append(t.lists[file], v)
-}
-
 // host adds a file of the machine below files/ and returns its path in the node's folder.
 func (t *tree) host(id, path string, data []byte) string {
 	shown := steps.ShowRefs(path)
@@ -158,65 +128,4 @@ func (t *tree) host(id, path string, data []byte) string {
 	p := t.place("files", strings.Join(parts, "/"), id, "")
 	t.put(p, data)
 	return p
-}
-
-// place returns dir/base+ext, with the step's id added if another step already uses it. Names that differ
-// only by case are the same, as on Windows.
-func (t *tree) place(dir, base, id, ext string) string {
-	p := dir + "/" + base + ext
-	if t.taken[strings.ToLower(p)] {
-		p = dir + "/" + base + "." + id + ext
-	}
-	t.taken[strings.ToLower(p)] = true
-	return p
-}
-
-func (t *tree) put(path string, data []byte) {
-	t.files = append(t.files, File{Path: name(t.node.Name) + "/" + path, Data: data})
-}
-
-func (t *tree) json(path string, v any) error {
-	b, err := encode(v, "  ")
-	if err == nil {
-		t.put(path, append(b, '\n'))
-	}
-	return err
-}
-
-// encode returns JSON without HTML escapes, with references shown.
-func encode(v any, indent string) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	out := []byte(showJSON(b.String()))
-	if indent == "" {
-		return bytes.TrimSpace(out), nil
-	}
-	b.Reset()
-	if err := json.Indent(&b, bytes.TrimSpace(out), "", indent); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// showJSON is steps.ShowRefs for encoded JSON, in which NUL is written \u0000.
-func showJSON(s string) string {
-	return steps.ShowRefs(strings.ReplaceAll(s, `\u0000`, "\x00"))
-}
-
-// name turns s into a path element that is valid on every OS.
-func name(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || strings.ContainsRune(`<>:"/\|?*`, r) {
-			return '_'
-		}
-		return r
-	}, s)
-	if strings.Trim(s, ".") == "" {
-		return "_" + s
-	}
-	return s
 }

@@ -21,15 +21,6 @@ type Expanded struct {
 	Objects *Objects               // of the whole plan
 }
 
-// ApplyExpanded applies the rules for the steps of a node.
-func ApplyExpanded(p *block.Plan, x *Expanded) {
-	for _, r := range rules {
-		if r.expanded != nil {
-			r.expanded(p, x)
-		}
-	}
-}
-
 // Made are the things that steps of a machine make, by a key of the thing: the step.
 type Made map[string]string
 

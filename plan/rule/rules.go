@@ -54,6 +54,7 @@ var rules = []Rule{
 	{name: "the address of a proxy", node: settings(proxyAddress)},
 	{name: "paths of files", node: settings(filePaths)},
 	{name: "services of a node", node: settings(services)},
+	{name: "the guard of a node", node: settings(guard)},
 	{name: "programs beside the node's own", node: settings(addons)},
 	{name: "collectors of windows_exporter", node: settings(collectors)},
 	{name: "settings of the firewall", node: settings(firewallEffect)},
@@ -84,6 +85,24 @@ func Apply(p *block.Plan) {
 			rules[n].plan(p)
 		}
 		i = n + 1
+	}
+}
+
+// ApplyStep applies the rules for steps to a step of a node.
+func ApplyStep(p *block.Plan, m *block.Machine, a *block.Step) {
+	for _, r := range rules {
+		if r.step != nil {
+			r.step(p, m, a)
+		}
+	}
+}
+
+// ApplyExpanded applies the rules for the steps of a node.
+func ApplyExpanded(p *block.Plan, x *Expanded) {
+	for _, r := range rules {
+		if r.expanded != nil {
+			r.expanded(p, x)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func reported(p *block.Plan, at hcl.Range) bool {
 }
 
 // windowsBlocks are the blocks of settings that only Windows has.
-var windowsBlocks = []string{"firewall", "services", "csi_proxy", "windows_exporter"}
+var windowsBlocks = []string{"firewall", "services", "csi_proxy", "windows_exporter", "guard"}
 
 // elsewhere reports whether a machine is known not to run Windows.
 func elsewhere(m *block.Machine) bool { return m.OS != "windows" && m.OS != "" }

@@ -6,15 +6,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// ApplyStep applies the rules for steps to a step of a node.
-func ApplyStep(p *block.Plan, m *block.Machine, a *block.Step) {
-	for _, r := range rules {
-		if r.step != nil {
-			r.step(p, m, a)
-		}
-	}
-}
-
 // stepContents reports arguments of a step whose text is not what its kind is for.
 func stepContents(p *block.Plan, _ *block.Machine, a *block.Step) {
 	s, args := a.Section, a.Args

@@ -18,6 +18,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
+// ErrNoAgent says that no agent is embedded for the machine and none can be built.
+var ErrNoAgent = errors.New("no agent for this machine")
+
 // module is this module's path, agentPackage the agent's package in it.
 const (
 	module       = "nodejoin"

@@ -33,6 +33,16 @@ type Options struct {
 	Client *http.Client
 }
 
+// limits of one archive. A join's largest archives (containerd, the Kubernetes node binaries) unpack to about
+// 1 GiB and some hundred files.
+type limits struct {
+	members  int   // files and folders
+	unpacked int64 // bytes, counted as they are unpacked
+	spooled  int64 // bytes of a .zip, which must be seekable
+}
+
+var defaultLimits = limits{members: 100_000, unpacked: 16 << 30, spooled: 8 << 30}
+
 // Store implements steps.Artifacts. It is safe for concurrent use.
 type Store struct {
 	opt    Options

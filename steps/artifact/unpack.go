@@ -18,16 +18,6 @@ import (
 	"nodejoin/steps"
 )
 
-// limits of one archive. A join's largest archives (containerd, the Kubernetes node binaries) unpack to about
-// 1 GiB and some hundred files.
-type limits struct {
-	members  int   // files and folders
-	unpacked int64 // bytes, counted as they are unpacked
-	spooled  int64 // bytes of a .zip, which must be seekable
-}
-
-var defaultLimits = limits{members: 100_000, unpacked: 16 << 30, spooled: 8 << 30}
-
 // Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and passes its regular files to each, in
 // order. It fails when it reaches a member that is not a regular file or folder, or whose name the target OS
 // cannot represent safely.

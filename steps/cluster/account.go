@@ -7,9 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -219,20 +217,4 @@ func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 		}
 	}
 	return out
-}
-
-// ServiceAccountToken requests a token that is bound to no object, so it lives as long as it says.
-func (k *client) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
-	time.Time, error) {
-	what := "requesting a token of the ServiceAccount " + namespace + "/" + name
-	seconds := int64(ttl / time.Second)
-	r, err := k.core.CreateToken(ctx, namespace, name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{FieldManager: k.manager})
-	if err != nil {
-		return "", time.Time{}, k.fail(ctx, what, err)
-	}
-	if r.Status.Token == "" {
-		return "", time.Time{}, fmt.Errorf("%s: the response contains none", what)
-	}
-	return r.Status.Token, r.Status.ExpirationTimestamp.Time, nil
 }

@@ -31,20 +31,6 @@ type Config struct {
 
 const requestTimeout = 20 * time.Second
 
-// client implements kube.API; safe for concurrent use.
-type client struct {
-	server  string
-	ca      authority
-	manager string
-
-	core  coreClient
-	rbac  rbacClient
-	certs certsClient
-	coord leasesClient
-	any   rest.Interface // objects of any kind, by path
-	kinds served
-}
-
 var _ kube.API = (*client)(nil)
 
 // Open reads the kubeconfig and checks the CA against the pin. It sends nothing.

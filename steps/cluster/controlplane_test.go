@@ -43,7 +43,7 @@ type controlPlane struct {
 	apiserver  *exec.Cmd
 }
 
-func startControlPlane(t *testing.T) *controlPlane {
+func startControlPlane(t *testing.T, args ...string) *controlPlane {
 	t.Helper()
 	bin := os.Getenv(componentsEnv)
 	if bin == "" {
@@ -58,14 +58,14 @@ func startControlPlane(t *testing.T) *controlPlane {
 	p.start("etcd", "--data-dir="+p.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		"--listen-peer-urls="+peer,
 		"--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer, "--unsafe-no-fsync", "--log-level=warn")
-	p.apiserver = p.start("kube-apiserver", "--etcd-servers="+etcd, "--bind-address=127.0.0.1",
+	p.apiserver = p.start("kube-apiserver", append(args, "--etcd-servers="+etcd, "--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", port),
 		"--client-ca-file="+p.path("ca.crt"), "--tls-cert-file="+p.path("apiserver.crt"), "--tls-private-key-file="+
 			p.path("apiserver.key"),
 		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+p.path("sa.key"),
 		"--service-account-signing-key-file="+p.path("sa.key"), "--service-cluster-ip-range=10.96.0.0/16",
-		"--endpoint-reconciler-type=none")
+		"--endpoint-reconciler-type=none")...)
 	p.kubeconfig = p.writeKubeconfig("admin",
 		&clientcmdapi.AuthInfo{ClientCertificate: p.path("admin.crt"), ClientKey: p.path("admin.key")})
 	cfg, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)

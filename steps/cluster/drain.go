@@ -137,28 +137,6 @@ func (k *client) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
-// cordonedByOthers reports whether somebody else has cordoned the Node since nodejoin did: the field belongs
-// to its last writer (Kubernetes documentation, "Server-Side Apply", field management of updates). If the
-// field has no manager, nobody else has.
-func (k *client) cordonedByOthers(n *corev1.Node) bool {
-	others := false
-	for _, m := range n.ManagedFields {
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, has := fields.Spec["f:unschedulable"]; has {
-			if m.Manager == k.manager {
-				return false
-			}
-			others = true
-		}
-	}
-	return others
-}
-
 func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
 	return map[string]any{"metadata": map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion,
 		"annotations": annotations}, "spec": spec}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -242,12 +241,6 @@ func (k *client) managed(object map[string]any) any {
 		return nil
 	}
 	return list[i].(map[string]any)["fieldsV1"]
-}
-
-// served are the kinds of objects that the API server has, by group version; requested once for each.
-type served struct {
-	mu    sync.Mutex
-	lists map[string]metav1.APIResourceList
 }
 
 // locate returns the path of an object in the API.

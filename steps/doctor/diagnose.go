@@ -3,19 +3,14 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"regexp"
 	"slices"
-	"strings"
-	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/kube"
 	"nodejoin/steps/preflight"
 )
 
@@ -26,19 +21,6 @@ type DiagnoseRequest struct {
 	Cluster ClusterView  `json:"cluster"`
 	// PodCIDR are the references, in Steps, to the Node's pod CIDR.
 	PodCIDR []string `json:"pod_cidr,omitempty"`
-}
-
-// ClusterView is what the controller read about one node in the cluster. A Why says why its part could not
-// be read; then it is not known whether there is such a part.
-type ClusterView struct {
-	Node     *kube.Node     `json:"node,omitempty"` // nil: there is none, or NodeWhy
-	NodeWhy  string         `json:"node_why,omitempty"`
-	Pods     []kube.Pod     `json:"pods,omitempty"` // of the node
-	PodsWhy  string         `json:"pods_why,omitempty"`
-	Services []kube.Service `json:"services,omitempty"` // of the whole cluster
-	// ServicesWhy, as the others.
-	ServicesWhy string    `json:"services_why,omitempty"`
-	Clock       time.Time `json:"clock"` // of the controller, when it asked
 }
 
 // DiagnoseReply answers a DiagnoseRequest.
@@ -63,6 +45,9 @@ type Symptom struct {
 	Restart []string `json:"restart,omitempty"`
 }
 
+// Fixable reports whether steps of the plan fix it.
+func (s Symptom) Fixable() bool { return !s.Waived && len(s.Fix)+len(s.Restart) > 0 }
+
 // Symptoms lists what can be found on a machine that has joined, in the order of the checks.
 func Symptoms() []steps.Findable {
 	var out []steps.Findable
@@ -72,43 +57,9 @@ func Symptoms() []steps.Findable {
 	return out
 }
 
-// symptom is a row of the table.
-type symptom struct {
-	id       string
-	severity steps.Severity
-	os       string // checked on this OS only; "" = on all
-	why      string
-	look     func(ctx context.Context, x *diagnosis) ([]finding, error)
-}
-
-// observed is what was found, and what to do about it.
-type observed struct{ what, remedy string }
-
-// finding is what a row of the table has found, with what fixes it.
-type finding struct {
-	observed
-	fix, restart []string
-}
-
 // symptoms of a joined node, after the troubleshooting section of the Kubernetes guide to Windows nodes.
-var symptoms = slices.Concat(serviceSymptoms, networkSymptoms, podSymptoms)
-
-// diagnosis is one pass over the table.
-type diagnosis struct {
-	r host.Reader
-	e *steps.Env
-	c ClusterView
-	// podCIDR are references to the Node's pod CIDR.
-	podCIDR []string
-	// steps of the node, with the known references filled in.
-	steps []plannedStep
-}
-
-type plannedStep struct {
-	id   string
-	args any
-	refs []string // to facts and outputs of other steps
-}
+var symptoms = slices.Concat(serviceSymptoms, credentialSymptoms, networkSymptoms,
+	podSymptoms)
 
 // checkAgain is the remedy for a check that failed.
 const checkAgain = "fix what prevented the check, and check again"
@@ -180,84 +131,6 @@ func (x *diagnosis) joined(ctx context.Context) (bool, error) {
 	return err == nil && steps.Ours(have, x.e.Record), err
 }
 
-// of returns the steps of a kind with their ids, in the plan's order.
-func of[T any](x *diagnosis) (ids []string, list []T) {
-	for _, s := range x.steps {
-		if v, ok := s.args.(T); ok {
-			ids, list = append(ids, s.id), append(list, v)
-		}
-	}
-	return ids, list
-}
-
-// using are the steps that take one of these references, those that take outputs of them,
-// and services that are started from files among them; in the plan's order.
-func (x *diagnosis) using(values []string) (ids []string) {
-	var files []string
-	for _, s := range x.steps { // a step comes after those whose outputs it takes
-		takes := slices.ContainsFunc(s.refs, func(r string) bool {
-			step, _, _ := strings.Cut(r, ".")
-			return slices.Contains(values, r) || slices.Contains(ids, step)
-		})
-		if v, ok := s.args.(*kinds.Service); ok && len(v.Command) > 0 {
-			takes = takes || slices.ContainsFunc(v.Watched(), func(p string) bool {
-				return slices.Contains(files, host.PathKey(x.e.Facts.OS, p))
-			})
-		}
-		if !takes {
-			continue
-		}
-		ids = append(ids, s.id)
-		if f, ok := s.args.(*kinds.File); ok {
-			files = append(files, host.PathKey(x.e.Facts.OS, f.Path))
-		}
-	}
-	return ids
-}
-
-// service finds the step of a service that should run.
-func (x *diagnosis) service(name string) (s *kinds.Service, id string, ok bool) {
-	ids, list := of[*kinds.Service](x)
-	for i, s := range list {
-		if s.Name == name && s.Running() {
-			return s, ids[i], true
-		}
-	}
-	return nil, "", false
-}
-
-// file finds the step that writes a file.
-func (x *diagnosis) file(path string) (f *kinds.File, id string, ok bool) {
-	ids, list := of[*kinds.File](x)
-	for i, f := range list {
-		if host.PathKey(x.e.Facts.OS, f.Path) == host.PathKey(x.e.Facts.OS, path) {
-			return f, ids[i], true
-		}
-	}
-	return nil, "", false
-}
-
-// read returns a file of the machine; there is false if it is absent.
-func (x *diagnosis) read(ctx context.Context, path string) (b []byte, there bool, err error) {
-	f, err := host.ReadFile(ctx, x.r, path, host.MaxText)
-	if err != nil || f == nil {
-		return nil, false, err
-	}
-	if f.Truncated {
-		return nil, true, fmt.Errorf("%s is larger than %s", path, host.FormatSize(host.MaxText))
-	}
-	return f.Content, true, nil
-}
-
-// registered returns a service of the machine; there is false if it is absent.
-func (x *diagnosis) registered(ctx context.Context, name string) (svc host.Service, there bool, err error) {
-	svc, err = x.r.Service(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return svc, false, nil
-	}
-	return svc, err == nil, err
-}
-
 // pauseLine is the assignment of the pause image in containerd's configuration:
 // sandbox_image to schema 2, sandbox of pinned_images from schema 3 on (containerd
 // docs/cri/config.md).
@@ -290,21 +163,6 @@ func (x *diagnosis) pause(ctx context.Context) (image string, fix []string, err 
 		fix = append(fix, file)
 	}
 	return string(m[1]), append(fix, runtime), nil
-}
-
-// asked is the error of a part of the cluster that could not be read, nil if it was read.
-func asked(why string) error {
-	if why == "" {
-		return nil
-	}
-	return errors.New(why)
-}
-
-// jsonOf decodes any JSON.
-func jsonOf(b []byte) (any, error) {
-	var v any
-	err := json.Unmarshal(b, &v)
-	return v, err
 }
 
 // Waived are the ids of findings that a preflight step waives.

@@ -24,6 +24,7 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 		if err != nil && h.report.Err == nil {
 			h.report.Err = err
 		}
+		defer h.release()
 		return h.apply(ctx)
 	})
 	if err == nil {
@@ -31,14 +32,6 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 	}
 	sum.Duration = time.Since(start)
 	return sum
-}
-
-// hostApply is the apply of one host.
-type hostApply struct {
-	*hostRun
-	sum HostSummary
-	// undrained: the Node could not be cordoned or drained, and nothing was changed after that.
-	undrained bool
 }
 
 func (h *hostRun) apply(ctx context.Context) HostSummary {
@@ -91,11 +84,6 @@ func (a *hostApply) refused() bool {
 	return false
 }
 
-// failed sets the step that ends the apply.
-func (a *hostApply) failed(spec steps.Spec, err error) {
-	a.sum.Failed, a.sum.Source, a.sum.Err = spec.ID, spec.Source, err
-}
-
 // runSteps takes the steps in the plan's order, up to the first that fails.
 func (a *hostApply) runSteps(ctx context.Context) {
 	for rest := a.node.Steps; len(rest) > 0 && a.sum.Err == nil; {
@@ -129,6 +117,11 @@ func (a *hostApply) prepare(ctx context.Context, next steps.Spec) {
 			return
 		}
 	}
+	if names := a.displaced(next); len(names) > 0 {
+		if a.remove(ctx, true, names...); a.sum.Err != nil {
+			return
+		}
+	}
 	if kinds.Of(next).Ends {
 		// All is verified, and the Node takes pods from here on: it is no longer rolled back.
 		if a.sum.Err = a.verified(ctx); a.sum.Err == nil {
@@ -143,7 +136,8 @@ func (a *hostApply) batchOf(rest []steps.Spec) int {
 	blob := a.needsBlob(rest[0])
 	for n := 1; n < len(rest); n++ {
 		k := kinds.Of(rest[n])
-		if k.Place == steps.OnCluster || k.Reboots || !blob && a.needsBlob(rest[n]) || a.stopsFirst(rest[n].ID) {
+		if k.Place == steps.OnCluster || k.Reboots || !blob && a.needsBlob(rest[n]) || a.stopsFirst(rest[n].ID) ||
+			len(a.displaced(rest[n])) > 0 {
 			return n
 		}
 	}
@@ -186,7 +180,8 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 			return
 		}
 	}
-	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Plan: h.planName(), Keep: spec.Keep, Kubelet: new(string)}
+	e := &steps.Env{Node: h.node.Name, StepID: spec.ID, Plan: h.planName(), Former: h.names, Keep: spec.Keep,
+		Kubelet: new(string)}
 	if n := h.report.KubeNode; n != nil {
 		*e.Kubelet = n.KubeletVersion
 	}

@@ -82,6 +82,7 @@ func (h *hostRun) check(ctx context.Context) {
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
 	h.report.Removals = reply.Removals
+	h.report.Guard, h.report.Paused = reply.Guard, reply.Paused
 	for _, r := range reply.Removals.Items {
 		if r.Err != nil { // nothing is changed on partial knowledge
 			h.report.Err = &steps.Error{Code: r.Err.Code, Summary: r.Err.Summary,
@@ -123,6 +124,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 	if err := h.checkNode(ctx, api); err != nil {
 		return nil, err
 	}
+	h.findNames(ctx, api)
 	h.values["cluster.ca"], h.values["cluster.ca_hash"], h.values["cluster.version"] = h.info.CA, h.info.CAHash,
 		h.info.Version
 	var specs []steps.Spec
@@ -133,7 +135,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 	}
 	results := map[string]steps.Result{}
 	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
-		map[string]bool{}, api) {
+		map[string]bool{}, api, h.names...) {
 		results[r.ID] = r
 		h.note(r)
 	}
@@ -157,7 +159,7 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 		return
 	}
 	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
-		maps.Clone(h.pending), h.api) {
+		maps.Clone(h.pending), h.api, h.names...) {
 		results[r.ID] = r
 		h.note(r)
 	}

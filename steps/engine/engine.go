@@ -85,6 +85,9 @@ type HostReport struct {
 	// Removals is what the plan no longer names; of a node with a part of its steps none is
 	// looked for.
 	Removals executor.Removals
+	// Guard and Paused are those of executor.CheckReply.
+	Guard  *steps.GuardState
+	Paused *steps.GuardPause
 }
 
 // StepReport is one step's check.
@@ -131,7 +134,10 @@ func (r *Report) Kinds() map[steps.Action]map[string]int {
 	}
 	shared := map[string]bool{}
 	for _, o := range r.Objects {
-		if o.Left == "" {
+		switch {
+		case o.Finishes != "":
+			count(steps.ActionUpdate, "object")
+		case o.Left == "":
 			count(steps.ActionRemove, "object")
 		}
 	}
@@ -187,6 +193,7 @@ type HostSummary struct {
 	// Mutations counts mutating host calls; after a lost connection those that were
 	// not reported are missing.
 	Mutations int64
+	Took      time.Duration // since its turn came
 }
 
 // Rollback is the result of rolling a host back after a step had failed.

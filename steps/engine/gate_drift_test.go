@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 )
 
 // What flanneld had made and is gone while the node runs comes back in seconds: its service
@@ -80,5 +82,35 @@ func TestGateThatWasOpen(t *testing.T) {
 			}
 			w.mustBeQuiet()
 		})
+	}
+}
+
+// On Linux flanneld does not make its interface again, either: its service is restarted.
+func TestInterfaceThatWasThere(t *testing.T) {
+	w := newWorld(t)
+	if err := w.applied(planOf("linux", "vxlan")); err != nil {
+		t.Fatal(err)
+	}
+	_, dir := w.box()
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: "linux"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.DeleteInterface(t.Context(), "flannel.4096"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r, _ := w.apply(-1)
+	if !slices.ContainsFunc(r.Hosts[0].Steps, func(s engine.StepReport) bool {
+		return s.Spec.ID == "subnet_env" && s.Result.Change.Action == steps.ActionRestart
+	}) {
+		t.Errorf("the plan does not restart: %+v", r.Hosts[0].Steps)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	w.mustBeQuiet()
+	if have, err := h.Interfaces(t.Context()); err != nil || !slices.Contains(have, "flannel.4096") {
+		t.Errorf("interfaces %v, %v", have, err)
 	}
 }

@@ -285,8 +285,8 @@ func (h leaving) undo(ctx context.Context, res *LeaveResult) {
 	}
 }
 
-// deleteNode deletes the Node object that was looked at, with the bootstrap tokens of
-// the node, and asks whether it is gone.
+// deleteNode deletes the Node object that was looked at, with the bootstrap tokens of the node and what tokens of
+// service accounts are bound to, and asks whether it is gone.
 func (h *hostRun) deleteNode(ctx context.Context, n *kube.Node) error {
 	tokens, err := h.api.BootstrapTokens(ctx, h.node.Name)
 	if err != nil {
@@ -296,6 +296,9 @@ func (h *hostRun) deleteNode(ctx context.Context, n *kube.Node) error {
 		if err := h.api.RevokeToken(ctx, t.ID); err != nil {
 			return err
 		}
+	}
+	if err := h.api.EndTokens(ctx, h.node.Name); err != nil {
+		return err
 	}
 	if n != nil {
 		if err := h.api.DeleteNode(ctx, h.node.Name, n.UID); err != nil {

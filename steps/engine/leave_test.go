@@ -302,3 +302,19 @@ func TestLeaveOfAnotherMachine(t *testing.T) {
 	}
 	w.wantRefused(engine.LeaveOptions{}, "another machine")
 }
+
+// Leave removes the folders above nodejoin's own, too, where nodejoin made them: the lock of a run makes them before
+// there is a record.
+func TestLeaveRemovesParents(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	_, dir := w.box()
+	before := snapshot(t, dir)
+	w.mustConverge()
+	if _, sum := w.leave(-1, engine.LeaveOptions{}); sum.Hosts[0].Err != nil {
+		t.Fatal(sum.Hosts[0].Err)
+	}
+	if d := cmp.Diff(before, snapshot(t, dir)); d != "" {
+		t.Errorf("the machine before the join (-) and after the leave (+):\n%s", d)
+	}
+}

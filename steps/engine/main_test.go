@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"runtime/debug"
 	"testing"
 
 	"nodejoin/steps/host/hosttest"
@@ -8,5 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	hosttest.InMemory()
+	debug.SetGCPercent(400) // the tests' time is processor time, and their memory is little
 	m.Run()
 }

@@ -67,10 +67,23 @@ func (s *Session) formerObjects(ctx context.Context, api kube.API) (out []Object
 	if state, err = api.ApplySet(ctx, s.set()); err != nil || state.Foreign {
 		return nil, state, err
 	}
-	for _, m := range state.Members {
+	members := slices.Clone(state.Members)
+	for _, name := range s.renamedFrom() {
+		former, err := api.ApplySet(ctx, kube.ApplySet{Plan: name})
+		if err != nil {
+			return nil, state, err
+		}
+		if !former.Foreign {
+			members = append(members, former.Members...)
+		}
+	}
+	for _, m := range members {
 		if !slices.ContainsFunc(wanted, m.Is) {
 			out = append(out, ObjectRemoval{Member: m, Left: s.staysObject(m)})
 		}
+	}
+	if o := s.unfinished(state, wanted); o != nil {
+		out = append(out, *o)
 	}
 	slices.SortStableFunc(out, func(a, b ObjectRemoval) int { // those in namespaces first
 		return cmp.Or(strings.Compare(b.Namespace, a.Namespace), strings.Compare(a.String(), b.String()))
@@ -129,7 +142,8 @@ func (s *Session) writeSet(ctx context.Context, state kube.SetState, groupKinds,
 // removeObjects deletes the objects that the plan no longer names, once all hosts are as planned.
 func (s *Session) removeObjects(ctx context.Context, sum *Summary) {
 	failed := slices.ContainsFunc(sum.Hosts, func(h HostSummary) bool { return h.Err != nil || h.Held != "" })
-	if failed || !slices.ContainsFunc(s.former, func(o ObjectRemoval) bool { return o.Left == "" }) {
+	goes := func(o ObjectRemoval) bool { return o.Left == "" }
+	if failed || len(s.renamedFrom()) == 0 && !slices.ContainsFunc(s.former, goes) {
 		return
 	}
 	list, state, err := s.formerObjects(ctx, s.api) // again: others may have changed them since
@@ -139,6 +153,10 @@ func (s *Session) removeObjects(ctx context.Context, sum *Summary) {
 	}
 	var groupKinds, namespaces []string
 	for _, o := range list {
+		if o.Finishes != "" {
+			sum.Objects = append(sum.Objects, o)
+			continue
+		}
 		if o.Left == "" {
 			if o.Err = s.api.DeleteObject(ctx, o.Member); o.Err == nil {
 				sum.Objects = append(sum.Objects, o)
@@ -149,7 +167,65 @@ func (s *Session) removeObjects(ctx context.Context, sum *Summary) {
 		sum.Objects = append(sum.Objects, o)
 		groupKinds, namespaces = append(groupKinds, o.GroupKind()), append(namespaces, o.Namespace)
 	}
-	if err := s.writeSet(ctx, state, groupKinds, namespaces); err != nil && sum.ObjectsErr == nil {
+	err = s.writeSet(ctx, state, groupKinds, namespaces)
+	for _, name := range s.renamedFrom() {
+		if err == nil {
+			err = s.deleteSet(ctx, kube.ApplySet{Plan: name})
+		}
+	}
+	if err != nil && sum.ObjectsErr == nil {
 		sum.ObjectsErr = err
 	}
+}
+
+// renamedFrom are the former names of the plan that its hosts have found.
+func (s *Session) renamedFrom() []string {
+	i := slices.IndexFunc(s.hosts, func(h *hostRun) bool { return len(h.names) > 0 })
+	if i < 0 {
+		return nil
+	}
+	return s.hosts[i].names
+}
+
+// deleteSet deletes the parent of a former set that has no members any more.
+func (s *Session) deleteSet(ctx context.Context, set kube.ApplySet) error {
+	state, err := s.api.ApplySet(ctx, set)
+	if err != nil || !state.Exists || state.Foreign || len(state.Members) > 0 {
+		return err
+	}
+	return s.api.DeleteObject(ctx, kube.Member{Manifest: set.Parent(s.opt.Version, nil, nil)})
+}
+
+// unfinished is the parent of the set, where it still lists kinds or namespaces of objects that a run deleted before
+// it was stopped; nil = it lists none of them.
+func (s *Session) unfinished(state kube.SetState, wanted []kube.Manifest) *ObjectRemoval {
+	parent := s.set().Parent(s.opt.Version, nil, nil)
+	kinds, namespaces := []string{}, []string{parent.Namespace}
+	note := func(m kube.Manifest) {
+		kinds, namespaces = append(kinds, m.GroupKind()), append(namespaces, m.Space())
+	}
+	for _, m := range wanted {
+		if !m.Existing {
+			note(m)
+		}
+	}
+	for _, m := range state.Members {
+		note(m.Manifest)
+	}
+	var extra []string
+	for _, kind := range state.Kinds {
+		if !slices.Contains(kinds, kind) {
+			extra = append(extra, kind)
+		}
+	}
+	for _, namespace := range state.Namespaces {
+		if !slices.Contains(namespaces, namespace) {
+			extra = append(extra, "namespace "+namespace)
+		}
+	}
+	if !state.Exists || len(extra) == 0 {
+		return nil
+	}
+	return &ObjectRemoval{Member: kube.Member{Manifest: parent},
+		Finishes: "a run that was stopped left " + strings.Join(extra, ", ") + " in the list of what it has"}
 }

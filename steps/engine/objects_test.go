@@ -67,8 +67,7 @@ func TestObjectsOfThePlan(t *testing.T) {
 	}
 	plan := func(parts ...string) {
 		t.Helper()
-		d := drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
-			{name: "objects", top: strings.Join(parts, "")}}}
+		d := drawn{os: "windows", parts: []choice{in("objects", "steps", strings.Join(parts, ""))}}
 		if err := w.applied(d); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +88,7 @@ func TestObjectsOfThePlan(t *testing.T) {
 	if len(r.Objects) != 0 || r.Pending() != 0 {
 		t.Errorf("all are in the plan: %v, %d pending", r.Objects, r.Pending())
 	}
-	w.write(drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
-		{name: "objects", top: configMap("a", "x", "")}}})
+	w.write(drawn{os: "windows", parts: []choice{in("objects", "steps", configMap("a", "x", ""))}})
 	r = w.check()
 	var found []string
 	for _, o := range r.Objects {
@@ -110,6 +108,45 @@ func TestObjectsOfThePlan(t *testing.T) {
 	is("all dropped", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
 }
 
+// TestObjectsKilled: a run that was stopped after it had deleted an object, before the parent of the set said so, is
+// finished by the next one, which shows it.
+func TestObjectsKilled(t *testing.T) {
+	w := newWorld(t)
+	d := drawn{os: "windows", parts: []choice{in("objects", "steps", `step "manifest" "role" {
+  content = <<-E
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata: {name: tool}
+    rules: []
+  E
+}
+`+configMap("a", "x", ""))}}
+	if err := w.applied(d); err != nil {
+		t.Fatal(err)
+	}
+	d.parts[0].in["steps"] = configMap("a", "x", "")
+	w.write(d)
+	_, sum := w.apply(1) // only the first call, which deletes the object
+	if sum.ObjectsErr == nil || len(w.objects()) != 2 {
+		t.Fatalf("stopped after the deletion: %v, %q", sum.ObjectsErr, w.objects())
+	}
+	r := w.check()
+	want := "a run that was stopped left ClusterRole.rbac.authorization.k8s.io in the list of what it has"
+	if len(r.Objects) != 1 || r.Objects[0].Finishes != want || r.Pending() != 1 {
+		t.Errorf("the plan after it: %+v, %d pending", r.Objects, r.Pending())
+	}
+	if err := w.applied(d); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{"/ConfigMap//a*", "/ConfigMap/kube-system/nodejoin-demo(ConfigMap)"}
+	if have := w.objects(); !slices.Equal(have, left) {
+		t.Errorf("the next run: %q", have)
+	}
+	if err := w.quiet(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestObjectsOfAnotherSet: an object of another plan or tool is not taken over.
 func TestObjectsOfAnotherSet(t *testing.T) {
 	w := newWorld(t)
@@ -125,16 +162,15 @@ func TestObjectsOfAnotherSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := drawn{os: "windows", parts: []choice{{name: "vxlan", flannel: `backend = "vxlan"`},
-		{name: "objects", top: configMap("a", "x", "")}}}
+	d := drawn{os: "windows", parts: []choice{in("objects", "steps", configMap("a", "x", ""))}}
 	if err := w.applied(d); err == nil || !strings.Contains(err.Error(), "member of another ApplySet") {
 		t.Errorf("taken over: %v", err)
 	}
-	d.parts[1].top = configMap("a", "x", "keep = true")
+	d.parts[0].in["steps"] = configMap("a", "x", "keep = true")
 	if err := w.applied(d); err != nil {
 		t.Error(err)
 	}
-	d.parts[1].top = ""
+	d.parts[0].in["steps"] = ""
 	if err := w.applied(d); err != nil {
 		t.Error(err)
 	}

@@ -22,7 +22,7 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	if err != nil {
 		return nil // reported with the hosts
 	}
-	all, err := api.Nodes(ctx)
+	all, err := s.nodes(ctx, api)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.emit(event.Warning{Detail: err.Error(),

@@ -14,6 +14,9 @@ import (
 // first of them.
 const removalStep = "removal"
 
+// carriers are the services without which pods cannot be run or looked after.
+var carriers = []string{"kubelet", "containerd", "docker"}
+
 // removesEarly reports whether a run removes something before its steps.
 func (a *hostApply) removesEarly() bool { return a.report.Removals.Pending() > 0 }
 
@@ -32,6 +35,22 @@ func (a *hostApply) removeEarly(ctx context.Context) {
 	a.remove(ctx, true)
 }
 
+// displaced are the services that a step takes the place of and that still stand: the runtime that the plan no
+// longer has stops before the kubelet, which depends on it until then, starts with another one.
+func (a *hostApply) displaced(next steps.Spec) (names []string) {
+	if svc, ok := kinds.Runs(next); !ok || svc.Name != "kubelet" {
+		return nil
+	}
+	for _, name := range carriers {
+		key := kinds.ServiceKey(name)
+		gone := slices.ContainsFunc(a.sum.Removed, func(r executor.Removal) bool { return r.Key == key })
+		if !gone && a.removesCarrier(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // removeLate removes the rest, once the steps are done: nothing uses it any more, and it is
 // known what of an archive is left over.
 func (a *hostApply) removeLate(ctx context.Context) {
@@ -41,8 +60,9 @@ func (a *hostApply) removeLate(ctx context.Context) {
 	a.remove(ctx, false)
 }
 
-func (a *hostApply) remove(ctx context.Context, early bool) {
-	req := executor.RemoveRequest{Request: a.request(a.specs(steps.OnHost)), Early: early}
+// remove asks for a removal; halt are executor.RemoveRequest.Halt.
+func (a *hostApply) remove(ctx context.Context, early bool, halt ...string) {
+	req := executor.RemoveRequest{Request: a.request(a.specs(steps.OnHost)), Early: early, Halt: halt}
 	if early {
 		req.Snapshot = a.rollbackTo
 	}
@@ -74,9 +94,8 @@ func (h *hostRun) removesCarrier(name string) bool {
 
 // removedCarriers are the names of what goes and connects pods.
 func (h *hostRun) removedCarriers() (names []string) {
-	undos := steps.UndosOf(kinds.Catalog())
 	for _, r := range h.report.Removals.Removing() {
-		if undos[r.Key.Prefix].Carries {
+		if kinds.Undos()[r.Key.Prefix].Carries {
 			names = append(names, r.Key.Name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
 
@@ -120,25 +121,11 @@ func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
 	w.hasNothingFormer()
 }
 
-// planOf is the plan with the named choices, and the first one of every other dimension.
-func planOf(osName string, names ...string) drawn {
-	d := drawn{os: osName}
-	for dim, choices := range dimensions(osName) {
-		i := max(0, slices.IndexFunc(choices, func(c choice) bool { return c.name != "" && slices.Contains(names, c.name) }))
-		p := choices[i]
-		p.dimension = dim
-		d.parts = append(d.parts, p)
-	}
-	slices.SortFunc(d.parts, func(a, b choice) int { return strings.Compare(a.dimension, b.dimension) })
-	return d
-}
-
 // A runtime that the plan no longer has carries pods: the Node is drained before its service goes, and takes
 // pods again in the end. Pods in the way stop the run before anything is removed.
 func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	w := newWorld(t)
-	from, to := planOf("windows"), planOf("windows")
-	from.old, from.docker, to.old = true, true, true
+	from, to := planOf("windows", "old", "docker"), planOf("windows", "old")
 	if err := w.applied(from); err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +165,9 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	}
 	w.mustConverge()
 	w.heard = nil
-	// The kubelet depends on docker until its own step has run, so that docker's service goes after that.
-	if want := []string{"cordon", "drain", "kubelet", "service:docker"}; !slices.Equal(order, want) {
+	// The kubelet depends on docker until its own step has run; it never runs beside another runtime's service.
+	// It is stopped before that step, and unregistered after it.
+	if want := []string{"cordon", "drain", "service:docker", "kubelet", "service:docker"}; !slices.Equal(order, want) {
 		t.Errorf("in the order %q, want %q", order, want)
 	}
 	if n := w.node("win-1"); n.Unschedulable || !n.Ready {
@@ -193,7 +181,7 @@ func TestDrainBeforeANetworkIsRemoved(t *testing.T) {
 	for _, to := range []string{"host-gw", "vni"} {
 		t.Run(to, func(t *testing.T) {
 			w := newWorld(t)
-			if err := w.applied(planOf("windows", "vxlan")); err != nil {
+			if err := w.applied(planOf("windows")); err != nil {
 				t.Fatal(err)
 			}
 			web := kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"}
@@ -274,5 +262,37 @@ func (w *world) hasNothingFormer() {
 		if strings.Contains(strings.ToLower(name+text), "former") {
 			w.t.Errorf("%s is left: %.200q", name, text)
 		}
+	}
+}
+
+// A path that a plan made a file is a folder in the next one, with a file in it, and the other way around: what was
+// there goes first. A file of somebody else in such a place is refused before anything is changed.
+func TestFileAndFolderTakeTurns(t *testing.T) {
+	file := func(id, path string) string {
+		return fmt.Sprintf("step \"file\" %q {\n  on = node.win\n  path = %q\n  content = \"x\"\n}\n", id, path)
+	}
+	folder := "step \"directory\" \"d\" {\n  on = node.win\n  path = \"C:\\\\site\"\n}\n"
+	w := newWorld(t)
+	w.one = true
+	w.mustConverge()
+	plans := []string{file("f", `C:\site`), folder + file("g", `C:\site\deep\g`), file("f", `C:\site`),
+		file("g", `C:\site\deep\g`), folder, file("f", `C:\site`)}
+	for i, text := range plans {
+		w.add(text)
+		w.mustConverge()
+		w.mustBeQuiet()
+		if i < len(plans)-1 {
+			w.replace(text, "")
+		}
+	}
+	h, _ := w.box()
+	if err := h.WriteFile(t.Context(), `C:\mixed`, strings.NewReader("theirs"), host.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.add(file("o", `C:\mixed\o`))
+	r, sum := w.apply(-1)
+	if e := steps.AsError(sum.Hosts[0].Err); e == nil || e.Summary != "a file is in the way" || e.Remedy == "" ||
+		w.calls.Load() != 0 {
+		t.Errorf("have %v, %d mutating calls; report %+v", e, w.calls.Load(), r.Hosts[0].Err)
 	}
 }

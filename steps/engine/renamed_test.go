@@ -77,3 +77,50 @@ func (w *world) underAnyName(t *testing.T, node string) map[string]string {
 	}
 	return out
 }
+
+// Another label of the cluster block is another name for the same plan: nothing of the machine or of the cluster is
+// another plan's for it, and what the renamed plan no longer has goes.
+func TestRenamedPlan(t *testing.T) {
+	alone := newWorld(t)
+	renamed := func(w *world, parts ...string) {
+		w.write(planOf("windows", parts...))
+		w.edit(`cluster "demo"`, `cluster "prod"`)
+	}
+	renamed(alone, "labels", "objects bc")
+	alone.mustConverge()
+	w := newWorld(t)
+	if err := w.applied(planOf("windows", "motd", "labels", "objects ab")); err != nil {
+		t.Fatal(err)
+	}
+	renamed(w, "motd", "labels", "objects ab")
+	w.mustConverge()
+	w.mustBeQuiet()
+	renamed(w, "labels", "objects bc")
+	w.mustConverge()
+	w.mustBeQuiet()
+	if d := cmp.Diff(alone.objects(), w.objects()); d != "" {
+		t.Errorf("objects under that name alone (-), renamed (+):\n%s", d)
+	}
+	w.wantNoMotd()
+
+	// In one step, too.
+	w = newWorld(t)
+	if err := w.applied(planOf("windows", "motd", "labels", "objects ab")); err != nil {
+		t.Fatal(err)
+	}
+	renamed(w, "labels", "objects bc")
+	w.mustConverge()
+	w.mustBeQuiet()
+	if d := cmp.Diff(alone.objects(), w.objects()); d != "" {
+		t.Errorf("objects under that name alone (-), renamed with the change (+):\n%s", d)
+	}
+	w.wantNoMotd()
+}
+
+func (w *world) wantNoMotd() {
+	w.t.Helper()
+	h, _ := w.box()
+	if _, err := h.Stat(w.t.Context(), `C:\site\motd`); !errors.Is(err, fs.ErrNotExist) {
+		w.t.Errorf("the file that the plan no longer has: %v", err)
+	}
+}

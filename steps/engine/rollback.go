@@ -282,7 +282,7 @@ func (h *hostRun) forgetNode(ctx context.Context) error {
 			err = h.api.RevokeToken(ctx, t.ID)
 		}
 	}
-	return err
+	return errors.Join(err, h.api.EndTokens(ctx, h.node.Name))
 }
 
 // verified closes the snapshot of the host, if there is one.

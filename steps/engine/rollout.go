@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -139,6 +140,8 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 
 // one runs one host; a panic is its failure alone.
 func (r *rollout) one(ctx context.Context, h *hostRun) (res HostSummary) {
+	start := time.Now()
+	defer func() { res.Took = time.Since(start) }()
 	if err := guarded(func() { res = r.run(ctx, h) }); err != nil {
 		res = HostSummary{Node: h.node.Name, NotRun: ids(h.node.Steps), Err: err}
 		h.state("failed", "")

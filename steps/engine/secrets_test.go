@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"nodejoin/plan"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 )
@@ -33,14 +34,14 @@ func (w *world) noSecretTold(e event.Event) {
 }
 
 // noSecretKept wants none in the errors of a run, and in the notes on the machines.
-func (w *world) noSecretKept(sum *engine.Summary) {
+func (w *world) noSecretKept(c *plan.Compiled, sum *engine.Summary) {
 	w.t.Helper()
 	for _, h := range sum.Hosts {
 		if h.Err != nil {
 			w.noSecret(h.Node+": the error", []byte(h.Err.Error()))
 		}
 	}
-	for _, n := range w.compile().Nodes {
+	for _, n := range c.Nodes {
 		// the pattern is well-formed
 		notes, _ := filepath.Glob(filepath.Join(n.Connection.Sandbox.Path, "C", "ProgramData", "nodejoin", "*.json"))
 		for _, name := range notes {

@@ -34,8 +34,12 @@ type Session struct {
 	reported sync.Map // ids of runs that died and were reported
 	setOnce  sync.Once
 	setErr   error
-	former   []ObjectRemoval // as the check found them
-	turns    sync.Map        // locks, by sharedKey: what nodes share is made by one, and seen by the others
+
+	nodesOnce sync.Once
+	listed    []kube.Node // by nodes
+	listErr   error
+	former    []ObjectRemoval // as the check found them
+	turns     sync.Map        // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
 	artifacts artifacts
 }
@@ -60,6 +64,8 @@ type hostRun struct {
 	holds      bool      // the host is to be locked as long as this run changes it
 	// goesDown is the step by which RebootSelf reboots this machine; nil = it does not.
 	goesDown *steps.Spec
+
+	names []string // former names of the plan (findNames)
 
 	// Mutating calls: of the agent that runs, as it said last, and of those before
 	// it, as far as they could say.
@@ -134,7 +140,7 @@ func (h *hostRun) note(r steps.Result) {
 // request asks for a check or an apply of steps, with the values known so far.
 func (h *hostRun) request(specs []steps.Spec) executor.Request {
 	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values, Plan: h.planName(),
-		PruneChanged: h.opt.PruneChanged}
+		Former: h.names, PruneChanged: h.opt.PruneChanged}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {
@@ -168,6 +174,15 @@ func (h *hostRun) disconnect() {
 	if h.conn != nil {
 		_ = h.conn.Close()
 		h.conn = nil
+	}
+}
+
+// release ends the connection to a host that is done, and with it what is kept of the host: of hundreds of hosts only
+// those that are changed now take memory. This machine is asked once more where it is to be rebooted.
+func (h *hostRun) release() {
+	if h.goesDown == nil {
+		h.disconnect()
+		h.values, h.pending, h.seen = nil, nil, nil
 	}
 }
 

@@ -16,9 +16,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// carriers are the services without which pods cannot be run or looked after.
-var carriers = []string{"kubelet", "containerd", "docker"}
-
 // checkNode looks at the Node object; an absent one leaves the report without.
 func (h *hostRun) checkNode(ctx context.Context, api kube.API) error {
 	n, err := api.Node(ctx, h.node.Name)

@@ -52,8 +52,28 @@ func leaves(w *world) error {
 // copyOf is another world in the state of w. Its runs end in no other's.
 func (w *world) copyOf(t *testing.T, dir string) *world {
 	t.Helper()
-	c := &world{t: t, dir: dir, agent: w.agent, limit: -1, one: true}
+	c := &world{t: t, dir: dir, agent: w.agent, limit: -1, one: true, downgrade: w.downgrade, bound: w.bound}
 	return c
+}
+
+// movedTo is copyOf for a machine that may wait for its serving certificate: the cluster's request for it names the
+// folder in which the machine is.
+func (w *world) movedTo(t *testing.T, dir string) *world {
+	t.Helper()
+	for _, name := range []string{"cluster.json", "cluster.journal"} {
+		file := filepath.Join(dir, ".sandbox", "cluster", name)
+		b, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(file, []byte(strings.ReplaceAll(string(b), w.dir, dir)), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.copyOf(t, dir)
 }
 
 func copyTree(to, from string) error {

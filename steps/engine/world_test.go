@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -47,6 +48,7 @@ type world struct {
 	quick      bool
 	members    []string // names of all nodes; compile sets it
 
+	bound         time.Duration // of one apply, default an hour
 	parallel      int
 	downgrade     bool
 	drain         kube.DrainOptions
@@ -169,8 +171,7 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 			}
 			s := n.Connection.Sandbox
 			h, err := sandbox.Open(context.Background(), sandbox.Config{Path: s.Path, OS: n.OS, Build: s.Build, IP: s.IP,
-				Hostname: n.Name,
-				DataDir:  n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
+				IP6: s.IP6, Hostname: n.Name, DataDir: n.DataDir, ClusterDir: s.ClusterDir, Broken: w.broken})
 			if err != nil {
 				return nil, err
 			}
@@ -189,14 +190,15 @@ func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	w.t.Helper()
 	w.limit = limit
 	w.calls.Store(0)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // no wait is longer
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(w.bound, time.Hour)) // no wait is longer
 	defer cancel()
 	w.cancel = cancel
-	s := w.session(w.compile())
+	c := w.compile()
+	s := w.session(c)
 	defer s.Close()
 	r := s.Check(ctx)
 	sum := s.Apply(ctx)
-	w.noSecretKept(sum)
+	w.noSecretKept(c, sum)
 	return r, sum
 }
 
@@ -320,12 +322,11 @@ func (k killableCluster) DeleteObject(ctx context.Context, m kube.Member) error 
 	return k.API.DeleteObject(ctx, m)
 }
 
-func (k killableCluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
-	time.Time, error) {
+func (k killableCluster) ServiceAccountToken(ctx context.Context, want kube.TokenRequest) (string, time.Time, error) {
 	if err := k.w.killed(); err != nil {
 		return "", time.Time{}, err
 	}
-	return k.API.ServiceAccountToken(ctx, namespace, name, ttl)
+	return k.API.ServiceAccountToken(ctx, want)
 }
 
 func (k killableCluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {

@@ -27,6 +27,9 @@ type CheckReply struct {
 	RanVersions map[string]string `json:"ran_versions,omitempty"`
 	// Removals is what the plan no longer names, of a request for the Whole plan.
 	Removals Removals `json:"removals,omitzero"`
+	// Guard is what the service of the node saw last; nil = it has seen nothing, or that cannot be read.
+	Guard  *steps.GuardState `json:"guard,omitempty"`
+	Paused *steps.GuardPause `json:"paused,omitempty"` // an operator paused the service; nil = nobody did
 }
 
 // Check checks every step. It changes nothing.
@@ -63,6 +66,8 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Last = &notes[len(notes)-1]
 	}
 	x.onlyDrift(ctx, reply.Results)
+	reply.Guard, _ = GuardState(ctx, x.host, x.facts) // what the service itself says, its log has too
+	reply.Paused, _ = Paused(ctx, x.host, x.facts)
 	var err error
 	if reply.Snapshot, err = openSnapshot(x.record.Snapshot); err != nil {
 		return CheckReply{}, err

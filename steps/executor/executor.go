@@ -26,6 +26,7 @@ type Executor struct {
 	record    *record.Record
 	undos     steps.Undos
 	whole     []steps.Spec // of the last check of a whole plan
+	missing   []string     // folders above the record that were not there at first
 }
 
 // NewExecutor returns an executor for one machine. It calls emit from the caller's goroutine
@@ -50,6 +51,8 @@ type Request struct {
 	Snapshot *NodeBefore `json:"snapshot,omitempty"`
 	// Plan is the name of the plan whose steps these are, for their claims; "" = none.
 	Plan string `json:"plan,omitempty"`
+	// Former are earlier names of the plan: claims of these are its own.
+	Former []string `json:"former,omitempty"`
 	// Whole: the steps are all that the plan has for the machine, so that a check finds what
 	// the plan no longer names.
 	Whole bool `json:"whole,omitempty"`
@@ -71,6 +74,12 @@ func (x *Executor) prepare(ctx context.Context) error {
 	rec, err := record.Load(ctx, x.host, f)
 	if err != nil {
 		return err
+	}
+	if len(rec.Claims) == 0 {
+		// Seen before the lock of the run makes nodejoin's folder, with those above it.
+		if x.missing, err = host.MissingParents(ctx, x.host, f.OS, record.Path(f)); err != nil {
+			return err
+		}
 	}
 	x.facts, x.record = f, rec
 	return nil
@@ -104,6 +113,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 
 func (x *Executor) env(node, id string) *steps.Env {
 	return &steps.Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
+		Missing:  x.missing,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
 }
 

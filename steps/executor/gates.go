@@ -15,8 +15,11 @@ import (
 
 // gateOf is what the record says of a gate that is open now; nil for a step that is none.
 func (x *Executor) gateOf(s steps.Spec, values map[string]string) *record.Gate {
+	if kind, _ := x.kinds.Lookup(s.Kind); kind.Gate == nil {
+		return nil
+	}
 	step, kind, err := x.kinds.Open(s, values)
-	if err != nil || kind.Gate == nil {
+	if err != nil {
 		return nil
 	}
 	args, err := steps.ResolveArgs(s.Args, values)

@@ -85,14 +85,15 @@ func (w *pass) check(ctx context.Context, s steps.Spec, f func(step any, e *step
 // CheckCluster runs read-only checks of cluster steps with the same rules as
 // Executor.Check; values must hold the outputs known so far and is added to.
 func CheckCluster(ctx context.Context, kinds steps.Catalog, plan, node string, specs []steps.Spec,
-	values map[string]string, changed map[string]bool, r kube.Reader) []steps.Result {
+	values map[string]string, changed map[string]bool, r kube.Reader, former ...string) []steps.Result {
 	w := &pass{kinds: kinds, values: values, pending: map[steps.Touch]string{}, future: map[steps.Touch]string{},
 		changed: changed}
 	var out []steps.Result
 	for _, s := range specs {
 		out = append(out, w.check(ctx, s, func(step any, e *steps.Env) (steps.Change, error) {
 			return step.(steps.ClusterStep).Check(ctx, r, e)
-		}, &steps.Env{Node: node, StepID: s.ID, Plan: plan, Keep: s.Keep, Progress: func(event.StepProgress) {}}))
+		}, &steps.Env{Node: node, StepID: s.ID, Plan: plan, Former: former, Keep: s.Keep,
+			Progress: func(event.StepProgress) {}}))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/record"
 	"nodejoin/steps/stepstest"
@@ -122,6 +124,44 @@ func TestForgedRecord(t *testing.T) {
 		}
 		if x.Mutations() != 0 {
 			t.Errorf("%s: %d changes", osName, x.Mutations())
+		}
+	}
+}
+
+// TestForeignLinkToTheDataFolder: where a link, or a junction, is in place of nodejoin's folder, nothing of what it
+// leads to is believed or changed.
+func TestForeignLinkToTheDataFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a link needs a privilege; steps/host/windows has the test with junctions")
+	}
+	for _, osName := range []string{"windows", "linux"} {
+		dir := t.TempDir()
+		h, err := sandbox.Open(t.Context(), sandbox.Config{Path: filepath.Join(dir, "machine"), OS: osName})
+		stepstest.Must(t, err)
+		f, err := h.Facts(t.Context())
+		stepstest.Must(t, err)
+		target := filepath.Join(dir, "machine", "theirs")
+		stepstest.Must(t, os.Mkdir(target, 0o755))
+		forged := []byte(`{"version":2,"claims":{"file:/etc/shadow":{"step":"x","existed":true}}}`)
+		stepstest.Must(t, os.WriteFile(filepath.Join(target, "record.json"), forged, 0o644))
+		folder := filepath.Join(dir, "machine", "var", "lib", "nodejoin")
+		if osName == "windows" {
+			folder = filepath.Join(dir, "machine", "C", "ProgramData", "nodejoin")
+		}
+		stepstest.Must(t, os.RemoveAll(folder))
+		stepstest.Must(t, os.MkdirAll(filepath.Dir(folder), 0o755))
+		stepstest.Must(t, os.Symlink(target, folder))
+		x := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
+		_, checkErr := x.Check(t.Context(), executor.Request{Node: "n"})
+		_, leaveErr := x.Leave(t.Context(), executor.LeaveRequest{Node: "n"})
+		for _, err := range []error{checkErr, leaveErr, h.SetAccess(t.Context(), f.DataDir, host.AccessPrivate)} {
+			if !errors.Is(err, host.ErrForeign) {
+				t.Errorf("%s: %v", osName, err)
+			}
+		}
+		list, err := os.ReadDir(target)
+		if err != nil || len(list) != 1 || x.Mutations() != 0 {
+			t.Errorf("%s: %v, %v, %d changes", osName, list, err, x.Mutations())
 		}
 	}
 }

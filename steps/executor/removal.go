@@ -51,6 +51,9 @@ type RemoveRequest struct {
 	Request // with Whole
 	// Early: only what has to go before the steps run.
 	Early bool `json:"early,omitempty"`
+	// Halt: only these of the services that go are stopped, with those that depend on them. They are removed
+	// later: the step that comes next still depends on them.
+	Halt []string `json:"halt,omitempty"`
 }
 
 // RemoveReply is the result of a removal.
@@ -68,6 +71,7 @@ type removal struct {
 	req     Request
 	undo    *undoRun
 	removes map[record.Key]bool
+	made    []record.Key // by the plan's steps
 	forget  []record.Key // what the plan gives up and keeps
 }
 
@@ -85,9 +89,11 @@ func (x *Executor) newRemoval(req Request, values map[string]string) (*removal, 
 		}
 		made = append(made, keys...)
 	}
+	m.made = made
 	old := x.oldIs(made)
 	for _, key := range x.record.Active() {
 		c := x.record.Claims[key]
+		c = c.Renamed(req.Former, req.Plan)
 		ours := len(c.Plans) == 1 && c.Plans[0] == req.Plan || c.Old() && old
 		switch {
 		case record.Own(x.facts, key) || !ours || x.needed(key, made) || c.UntilLeave:
@@ -149,8 +155,16 @@ func (x *Executor) claimsOf(s steps.Spec, values map[string]string) ([]record.Ke
 func (x *Executor) needed(key record.Key, made []record.Key) bool {
 	return slices.ContainsFunc(made, func(m record.Key) bool {
 		unknown := m.Prefix == key.Prefix && steps.HasRef(m.Name)
-		return unknown || x.same(m, key) || x.holds(key, m)
+		// A program of the plan goes on with the file that a step of an earlier plan gave it.
+		goesOn := m.Prefix == record.ProgramData && x.same(record.File.Of(m.Name), key)
+		return unknown || goesOn || x.same(m, key) && !takesTurns(m, key) || x.holds(key, m)
 	})
+}
+
+// takesTurns reports whether one is a file and the other a folder, of which one place holds one at a time.
+func takesTurns(a, b record.Key) bool {
+	return a.Prefix == record.File && b.Prefix == record.Directory ||
+		a.Prefix == record.Directory && b.Prefix == record.File
 }
 
 func (x *Executor) holds(key, other record.Key) bool {

@@ -21,14 +21,14 @@ func (m *removal) settle(ctx context.Context, values map[string]string) error {
 		}
 		for _, key := range keys {
 			c, ok := rec.Lookup(key)
-			if !ok || c.Undone || c.State != "" && slices.Contains(c.Plans, m.req.Plan) {
+			next := c.Renamed(m.req.Former, m.req.Plan).With(m.req.Plan)
+			if !ok || c.Undone || c.State != "" && slices.Equal(c.Plans, next.Plans) {
 				continue
 			}
-			next := c.With(m.req.Plan)
 			if next.State, err = m.x.state(ctx, key, c); err != nil {
 				return err
 			}
-			changed = changed || next.State != c.State || len(next.Plans) > len(c.Plans)
+			changed = changed || next.State != c.State || !slices.Equal(c.Plans, next.Plans)
 			rec.Claims[key] = next
 		}
 	}

@@ -30,10 +30,13 @@ func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, 
 		return RemoveReply{}, err
 	}
 	reply := RemoveReply{}
-	if err := m.run(ctx, req.Early, &reply); err != nil {
-		reply.Err = steps.AsError(err)
+	if len(req.Halt) > 0 {
+		err = m.halt(ctx, req.Halt, &reply)
+	} else {
+		err = m.run(ctx, req.Early, &reply)
 	}
-	if reply.Err == nil && !req.Early {
+	reply.Err = steps.AsError(err)
+	if reply.Err == nil && !req.Early && len(req.Halt) == 0 {
 		reply.Err = steps.AsError(m.settle(ctx, values))
 	}
 	reply.Mutations = x.Mutations()
@@ -81,6 +84,32 @@ func (m *removal) run(ctx context.Context, early bool, reply *RemoveReply) error
 			}
 		case item.Left != "":
 			reply.Left = append(reply.Left, item)
+		}
+	}
+	return nil
+}
+
+// halt stops services that go, and notes before that they do.
+func (m *removal) halt(ctx context.Context, names []string, reply *RemoveReply) error {
+	for _, name := range names {
+		key := record.Service.Of(name)
+		if !m.removes[key] {
+			continue
+		}
+		item := m.check(ctx, key)
+		if item.Err != nil || item.Change.NoOp() {
+			continue // the removal says it
+		}
+		if err := m.mark(ctx, []Removal{item}); err != nil {
+			return err
+		}
+		if err := m.snapshot(ctx, key); err != nil {
+			return err
+		}
+		undoing := func() (steps.Undoing, error) { return m.x.undos[key.Prefix].Halt(key, m.x.record.Claims[key]), nil }
+		if r := m.undo.run(ctx, key, undoing); r.Err != nil {
+			reply.Failed = key.String()
+			return r.Err
 		}
 	}
 	return nil
@@ -168,11 +197,34 @@ func (m *removal) free(ctx context.Context, key record.Key) (bool, error) {
 	return !slices.ContainsFunc(dependents, func(name string) bool { return !m.removes[record.Service.Of(name)] }), err
 }
 
+// inTheWay reports whether a file or folder stands where a step makes a folder or file.
+func (m *removal) inTheWay(key record.Key) bool {
+	if key.Prefix != record.File && key.Prefix != record.Directory {
+		return false
+	}
+	os := m.x.facts.OS
+	return slices.ContainsFunc(m.made, func(made record.Key) bool {
+		file := made.Prefix == record.File
+		switch {
+		case !file && made.Prefix != record.Directory:
+			return false
+		case host.SamePath(os, made.Name, key.Name):
+			return made.Prefix != key.Prefix
+		case file && host.Within(os, made.Name, key.Name):
+			return true // it is below what becomes a file
+		}
+		return key.Prefix == record.File && host.Within(os, key.Name, made.Name)
+	})
+}
+
 // early reports whether a thing goes before the steps run: by its sort, or because a
 // service reads it without its command saying so, and would read it again as it starts.
 func (m *removal) early(ctx context.Context, key record.Key) (bool, error) {
 	if early := m.x.undos[key.Prefix].Early; early != nil && early(key) {
 		return m.free(ctx, key)
+	}
+	if m.inTheWay(key) {
+		return true, nil
 	}
 	if key.Prefix != record.File {
 		return false, nil

@@ -16,13 +16,15 @@ var (
 	ErrNoSpace        = errors.New("no space left on the volume")
 	// ErrDirectory: a directory is where a file is wanted.
 	ErrDirectory = errors.New("a directory is in the way")
+	// ErrFile: a file is where a directory is wanted.
+	ErrFile = errors.New("a file is in the way")
 	// ErrServiceExited: the service started and ended by itself.
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")
 	// ErrForeign: others than administrators own it, or can change it.
 	ErrForeign = errors.New("others than administrators own it, or can change it")
-	// ErrNoAnswer: a connection was tried and failed.
+	// ErrNoAnswer: a connection was tried and failed, or a service of the machine does not answer now.
 	ErrNoAnswer = errors.New("no answer")
 )
 

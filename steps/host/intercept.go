@@ -101,6 +101,10 @@ func (i *intercepted) RemovePod(ctx context.Context, cri, id string) error {
 	return i.do("remove pod", id, func() error { return i.Host.RemovePod(ctx, cri, id) })
 }
 
+func (i *intercepted) EndProcesses(ctx context.Context, program string) error {
+	return i.do("end processes of", program, func() error { return i.Host.EndProcesses(ctx, program) })
+}
+
 func (i *intercepted) SetMachineEnv(ctx context.Context, name, value string) error {
 	return i.do("set environment", name, func() error { return i.Host.SetMachineEnv(ctx, name, value) })
 }
@@ -191,4 +195,8 @@ func (i *intercepted) CreateHNSNetwork(ctx context.Context, n HNSNetworkConfig) 
 
 func (i *intercepted) DeleteHNSNetwork(ctx context.Context, name string) error {
 	return i.do("delete HNS network", name, func() error { return i.Host.DeleteHNSNetwork(ctx, name) })
+}
+
+func (i *intercepted) DeleteHNSEndpoint(ctx context.Context, id string) error {
+	return i.do("delete HNS endpoint", id, func() error { return i.Host.DeleteHNSEndpoint(ctx, id) })
 }

@@ -76,6 +76,8 @@ type Network interface {
 	// DeleteHNSNetwork removes a network by name (case-insensitive), with its endpoints and their load
 	// balancers; absence is not an error.
 	DeleteHNSNetwork(ctx context.Context, name string) error
+	// DeleteHNSEndpoint removes an endpoint by its id, with the load balancers over it; absence is not an error.
+	DeleteHNSEndpoint(ctx context.Context, id string) error
 }
 
 // FirewallRule is a rule of the Windows Firewall.

@@ -22,11 +22,14 @@ func Within(os, dir, path string) bool {
 	}
 }
 
-// MissingParents are the folders above path that do not exist, the outermost first.
+// MissingParents are the folders above path that do not exist, the outermost first. A file in their place is ErrFile.
 func MissingParents(ctx context.Context, r Reader, os, path string) ([]string, error) {
 	var out []string
 	for dir := Dir(os, path); ; dir = Dir(os, dir) {
-		_, err := r.Stat(ctx, dir)
+		fi, err := r.Stat(ctx, dir)
+		if err == nil && !fi.Dir {
+			return nil, &Error{Op: "make folders of " + path + ":", Subject: dir, Err: ErrFile}
+		}
 		if err == nil {
 			break
 		}

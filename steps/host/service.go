@@ -17,6 +17,9 @@ type ServicesReader interface {
 	// Pods lists the pods of the container runtime that serves the CRI at a pipe or socket, those that have
 	// ended too. Nothing that serves it is fs.ErrNotExist.
 	Pods(ctx context.Context, cri string) ([]Pod, error)
+	// Processes are the ids of the processes that run the program of this path, ascending; also those whose
+	// file was removed or replaced since (Linux).
+	Processes(ctx context.Context, program string) ([]int, error)
 }
 
 // Pod is a pod as a container runtime knows it.
@@ -48,6 +51,9 @@ type Services interface {
 	DeleteService(ctx context.Context, name string) error
 	// RemovePod stops a pod of Pods with its containers and removes it; absence is not an error.
 	RemovePod(ctx context.Context, cri, id string) error
+	// EndProcesses kills the processes of Processes with those that they have started, and waits until they are
+	// gone, bounded by ctx; that there is none is not an error. No service may be about to start them again.
+	EndProcesses(ctx context.Context, program string) error
 	// RunProgram runs a program to its end and returns its exit code; a code other than 0 is not an error. It
 	// runs in its own folder, with this process's environment and rights and without input; its output is in
 	// p.Log when the call returns. A missing program is fs.ErrNotExist. If ctx ends first, or this process ends,

@@ -224,7 +224,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		if m.Executable {
 			access = host.AccessProgram
 		}
-		sum, scan := sha256.New(), a.scan(m.Name)
+		sum, scan := sha256.New(), scanFor(m.Name, a.Versions)
 		through := []io.Writer{sum}
 		if scan != nil {
 			through = append(through, scan)
@@ -234,7 +234,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 			return err
 		}
 		staged[p] = hex.EncodeToString(sum.Sum(nil))
-		return a.otherVersion(m.Name, scan)
+		return scan.fault(m.Name, a.Name())
 	})
 	// Bytes that are not those that were promised explain any trouble with unpacking
 	// them; trouble with the host does not depend on them.

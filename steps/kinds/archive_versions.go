@@ -31,23 +31,23 @@ func (s *versionScan) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// scan is what looks into a member; nil = nothing is known of it.
-func (a *Archive) scan(member string) *versionScan {
-	if want := a.Versions[path.Base(member)]; want != "" {
+// scanFor is what looks into a member of an archive whose programs have these versions; nil = nothing is known of it.
+func scanFor(member string, versions map[string]string) *versionScan {
+	if want := versions[path.Base(member)]; want != "" {
 		return &versionScan{want: want}
 	}
 	return nil
 }
 
-// otherVersion is the error of a program that does not tell the wanted version; nil where
-// it does, or is none that can be looked into.
-func (a *Archive) otherVersion(member string, s *versionScan) error {
+// fault is the error of a program that does not tell the wanted version; nil if it does, or if it is none that can
+// be looked into.
+func (s *versionScan) fault(member, archive string) error {
 	if s == nil || s.found || !s.isGo {
 		return nil
 	}
 	return &steps.Error{Code: steps.CodeOtherVersion, Summary: "the artifact is another version",
 		Detail: fmt.Sprintf("the plan wants %s of version %s, and the one in %s, which has the digest of the plan, is "+
-			"not: %q does not occur in it", path.Base(member), s.want, a.Name(), s.want),
+			"not: %q does not occur in it", path.Base(member), s.want, archive, s.want),
 		Remedy: "nothing of it was kept; give the artifact the digest of that version, and the mirror its archive, or " +
 			"write the version of the archive into the plan"}
 }

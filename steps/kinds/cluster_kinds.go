@@ -34,8 +34,7 @@ type BootstrapToken struct {
 	Absent bool   `json:"absent,omitempty" doc:"remove the tokens of this node"`
 }
 
-// Default lives of tokens. A join takes minutes; kube-proxy and flanneld keep
-// theirs until the node is joined again.
+// Default lives of tokens. A join takes minutes.
 const (
 	defaultBootstrapTTL      = 15 * time.Minute
 	defaultServiceAccountTTL = 365 * 24 * time.Hour
@@ -138,6 +137,7 @@ type ServiceAccountToken struct {
 	Namespace string `json:"namespace" doc:"namespace of the account"`
 	Name      string `json:"name" doc:"name of the account" id:"true"`
 	TTL       string `json:"ttl,omitempty" doc:"life of the token, default 8760h; the API server may shorten it"`
+	Unbound   bool   `json:"unbound,omitempty" doc:"the token outlives the Node; by default it ends with the Node"`
 }
 
 func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
@@ -156,7 +156,21 @@ func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.En
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	token, _, err := a.ServiceAccountToken(ctx, s.Namespace, s.Name, ttl)
+	want := kube.TokenRequest{Namespace: s.Namespace, Name: s.Name, TTL: ttl}
+	if !s.Unbound {
+		n, err := a.Node(ctx, e.Node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no Node that the token could end with",
+				Detail: fmt.Sprintf("the token of %s/%s is to end with the Node %s, which is not registered", s.Namespace, s.Name,
+					e.Node),
+				Remedy: "let the step come after \"registered\"; or set unbound = true, for a token that outlives the Node"}
+		}
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		want.Node, want.UID = n.Name, n.UID
+	}
+	token, _, err := a.ServiceAccountToken(ctx, want)
 	if errors.Is(err, fs.ErrNotExist) {
 		return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no such service account",
 			Detail: fmt.Sprintf("ServiceAccount %s/%s does not exist: %v", s.Namespace, s.Name, err),
@@ -196,10 +210,13 @@ func (b *BootstrapToken) rendered(to steps.RenderFor) (steps.Rendering, error) {
 			"stringData": object{"token-id": id, "token-secret": steps.Hidden}}}}, nil
 }
 
-func (s *ServiceAccountToken) rendered(steps.RenderFor) (steps.Rendering, error) {
-	return steps.Rendering{Name: "token-" + s.Namespace + "-" + s.Name, Objects: []object{
-		{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-			"metadata": object{"name": s.Name, "namespace": s.Namespace}}}}, nil
+func (s *ServiceAccountToken) rendered(to steps.RenderFor) (steps.Rendering, error) {
+	request := object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+		"metadata": object{"name": s.Name, "namespace": s.Namespace}}
+	if !s.Unbound {
+		request["spec"] = object{"boundObjectRef": object{"apiVersion": "v1", "kind": "Node", "name": to.Node}}
+	}
+	return steps.Rendering{Name: "token-" + s.Namespace + "-" + s.Name, Objects: []object{request}}, nil
 }
 
 // rendered is the account with its role and binding, as steps/cluster creates them.

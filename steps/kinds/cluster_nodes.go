@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
@@ -38,6 +39,8 @@ const notRegistered = "the Node is not registered yet"
 // still has the value that the plan gave it.
 type NodeLabels struct {
 	Labels map[string]string `json:"labels" doc:"labels that the Node must carry"`
+	// Others are those that the plan's other steps give the Node.
+	Others map[string]string `json:"others,omitempty" lang:"-"`
 }
 
 func (l *NodeLabels) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
@@ -49,7 +52,7 @@ func (l *NodeLabels) Check(ctx context.Context, r kube.Reader, e *steps.Env) (st
 	for _, k := range l.former(n) {
 		diffs = append(diffs, steps.Diff{Name: "label " + k, Have: quoted(n.Labels[k])})
 	}
-	return nodeChange(noteDiff(diffs, n, kube.LabelsOf, l.note()), err != nil), nil
+	return nodeChange(noteDiff(diffs, n, kube.LabelsOf, l.note(n, nil)), err != nil), nil
 }
 
 // former are labels of the Node that an earlier plan set, and this one does not name.
@@ -58,14 +61,32 @@ func (l *NodeLabels) former(n kube.Node) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(noted)) {
 		_, wanted := l.Labels[k]
-		if v, ok := n.Labels[k]; ok && !wanted && v == noted[k] {
+		_, others := l.Others[k]
+		if v, ok := n.Labels[k]; ok && !wanted && !others && v == noted[k] {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-func (l *NodeLabels) note() string { return noteText(l.Labels, len(l.Labels)) }
+// note is what the Node's annotation says after the step: its labels, those of other steps that are noted
+// already, and those that it is about to remove.
+func (l *NodeLabels) note(n kube.Node, former []string) string {
+	out := maps.Clone(l.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for k, v := range steps.NotedLabels(n.Annotations) {
+		_, wanted := l.Labels[k]
+		if _, others := l.Others[k]; others && !wanted {
+			out[k] = v
+		}
+	}
+	for _, k := range former {
+		out[k] = n.Labels[k]
+	}
+	return noteText(out, len(out))
+}
 
 func (l *NodeLabels) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	n, err := a.Node(ctx, e.Node)
@@ -73,14 +94,7 @@ func (l *NodeLabels) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 		return steps.Outcome{}, nodeAbsent(e.Node, err)
 	}
 	former := l.former(n)
-	both := maps.Clone(l.Labels)
-	for _, k := range former {
-		if both == nil {
-			both = map[string]string{}
-		}
-		both[k] = n.Labels[k]
-	}
-	return steps.Outcome{}, keepNoted(ctx, a, n, kube.LabelsOf, noteText(both, len(both)), l.note(),
+	return steps.Outcome{}, keepNoted(ctx, a, n, kube.LabelsOf, l.note(n, former), l.note(n, nil),
 		func() error { return a.SetLabels(ctx, e.Node, l.Labels, former) })
 }
 
@@ -88,6 +102,8 @@ func (l *NodeLabels) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 // NodeLabels does; the annotation is kube.TaintsOf.
 type NodeTaints struct {
 	Taints []kube.Taint `json:"taints" doc:"taints that the Node must carry"`
+	// Others are those that the plan's other steps give the Node.
+	Others []kube.Taint `json:"others,omitempty" lang:"-"`
 }
 
 func (t *NodeTaints) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
@@ -111,18 +127,33 @@ func (t *NodeTaints) Check(ctx context.Context, r kube.Reader, e *steps.Env) (st
 	for _, f := range t.former(n) {
 		diffs = append(diffs, steps.Diff{Name: "taint " + steps.TaintID(f), Have: taintText(f)})
 	}
-	return nodeChange(noteDiff(diffs, n, kube.TaintsOf, t.note()), err != nil), nil
+	return nodeChange(noteDiff(diffs, n, kube.TaintsOf, t.note(n, nil)), err != nil), nil
 }
 
 // former are taints of the Node that an earlier plan set, and this one does not name.
 func (t *NodeTaints) former(n kube.Node) []kube.Taint {
 	return slices.DeleteFunc(steps.NotedTaints(n.Annotations), func(f kube.Taint) bool {
-		wanted := slices.ContainsFunc(t.Taints, func(w kube.Taint) bool { return steps.TaintID(w) == steps.TaintID(f) })
-		return wanted || !slices.Contains(n.Taints, f)
+		return hasTaint(t.Taints, f) || hasTaint(t.Others, f) || !slices.Contains(n.Taints, f)
 	})
 }
 
-func (t *NodeTaints) note() string { return noteText(t.Taints, len(t.Taints)) }
+func hasTaint(list []kube.Taint, t kube.Taint) bool {
+	return slices.ContainsFunc(list, func(w kube.Taint) bool { return steps.TaintID(w) == steps.TaintID(t) })
+}
+
+// note is NodeLabels' for taints; they stand in the order of their names.
+func (t *NodeTaints) note(n kube.Node, former []kube.Taint) string {
+	out := slices.Concat(t.Taints, former)
+	for _, noted := range steps.NotedTaints(n.Annotations) {
+		if hasTaint(t.Others, noted) && !hasTaint(out, noted) {
+			out = append(out, noted)
+		}
+	}
+	if len(t.Others) > 0 {
+		slices.SortFunc(out, func(a, b kube.Taint) int { return strings.Compare(steps.TaintID(a), steps.TaintID(b)) })
+	}
+	return noteText(out, len(out))
+}
 
 func (t *NodeTaints) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	n, err := a.Node(ctx, e.Node)
@@ -130,8 +161,7 @@ func (t *NodeTaints) Apply(ctx context.Context, a kube.API, e *steps.Env, c step
 		return steps.Outcome{}, nodeAbsent(e.Node, err)
 	}
 	former := t.former(n)
-	both := slices.Concat(t.Taints, former)
-	return steps.Outcome{}, keepNoted(ctx, a, n, kube.TaintsOf, noteText(both, len(both)), t.note(),
+	return steps.Outcome{}, keepNoted(ctx, a, n, kube.TaintsOf, t.note(n, former), t.note(n, nil),
 		func() error { return a.SetTaints(ctx, e.Node, t.Taints, former) })
 }
 

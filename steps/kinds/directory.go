@@ -25,6 +25,8 @@ var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost,
 type Directory struct {
 	Path   string      `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Access host.Access `json:"access,omitempty" doc:"\"private\": only the system and administrators" choices:"private"`
+	// Closed are files in it that are private, where they are there and nodejoin or a program of its made them.
+	Closed []string `json:"closed,omitempty" lang:"-"`
 }
 
 func (d *Directory) thing(string) steps.Thing {
@@ -35,25 +37,60 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	fi, err := r.Stat(ctx, d.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return steps.Change{Action: steps.ActionCreate, Touches: []steps.Touch{{Path: d.Path}}}, nil
+		return steps.Change{Action: steps.ActionCreate, Touches: []steps.Touch{{Path: d.Path}}}, wayFree(ctx, r, e, d.Path)
 	case err != nil:
 		return steps.Change{}, err
+	case !fi.Dir && goesBefore(e, record.File, d.Path):
+		return steps.Change{Action: steps.ActionCreate, Reason: "in place of the file that goes",
+			Touches: []steps.Touch{{Path: d.Path}}}, nil
 	case !fi.Dir:
-		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "a file is in the way",
-			Detail: d.Path + " exists and is not a directory",
-			Remedy: "move the file away, or use another path"}
-	case d.Access == host.AccessPrivate && fi.Access != host.AccessPrivate:
-		return steps.Change{Action: steps.ActionUpdate,
-			Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
+		return steps.Change{}, &host.Error{Op: "make folder", Subject: d.Path, Err: host.ErrFile}
 	}
-	return steps.Change{}, nil
+	var c steps.Change
+	if d.Access == host.AccessPrivate && fi.Access != host.AccessPrivate {
+		c.Diffs = append(c.Diffs, steps.Diff{Name: "access", Have: "open to others", Want: "private"})
+	}
+	open, err := d.open(ctx, r, e)
+	for _, path := range open {
+		c.Diffs = append(c.Diffs, steps.Diff{Name: "access of " + path, Have: "open to others", Want: "private"})
+	}
+	if len(c.Diffs) > 0 {
+		c.Action = steps.ActionUpdate
+	}
+	return c, err
+}
+
+// open are the files of Closed that are not private.
+func (d *Directory) open(ctx context.Context, r host.Reader, e *steps.Env) (out []string, err error) {
+	for _, path := range d.Closed {
+		fi, err := r.Stat(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ours := host.Within(e.Facts.OS, e.Facts.DataDir, path) ||
+			steps.Created(e, record.ProgramData.Of(path), record.File.Of(path))
+		if ours && fi.Access != host.AccessPrivate {
+			out = append(out, path)
+		}
+	}
+	return out, nil
 }
 
 func (d *Directory) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	if err := d.claim(ctx, h, e); err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Outcome{}, h.Mkdir(ctx, d.Path, d.Access)
+	if err := h.Mkdir(ctx, d.Path, d.Access); err != nil {
+		return steps.Outcome{}, err
+	}
+	open, err := d.open(ctx, h, e)
+	for _, path := range open {
+		err = errors.Join(err, h.SetAccess(ctx, path, host.AccessPrivate))
+	}
+	return steps.Outcome{}, err
 }
 
 // claim notes the folder with those above it that are missing, or the access that it had.
@@ -90,7 +127,8 @@ func holdsPath(e *steps.Env, name string, key record.Key) bool {
 		path = netnsDir
 	case record.Backup:
 	default:
-		if !slices.Contains(paths, key.Prefix) {
+		// A file of the same path takes the folder's place.
+		if !slices.Contains(paths, key.Prefix) || key.Prefix == record.File && host.SamePath(e.Facts.OS, name, path) {
 			return false
 		}
 	}
@@ -124,17 +162,68 @@ func undoDirectory(key record.Key, claim record.Claim) (steps.Undoing, error) {
 				return steps.Change{}, "", err
 			}
 			if len(others) > 0 {
-				return steps.Change{}, "it holds what is not nodejoin's: " + steps.Some(others), nil
+				c, err := reopening(ctx, r, e, path, fi.Access)
+				return c, "it holds what is not nodejoin's: " + steps.Some(others), err
 			}
 			return steps.Change{Action: steps.ActionDelete}, "", nil
 		},
-		Apply: func(ctx context.Context, h host.Host, _ *steps.Env) error {
+		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
 			if claim.Existed {
 				return h.SetAccess(ctx, path, prev.Access)
+			}
+			others, err := othersIn(ctx, h, e, path)
+			switch {
+			case err != nil:
+				return err
+			case len(others) > 0:
+				return reopen(ctx, h, e, path)
 			}
 			return h.Remove(ctx, path)
 		},
 	}, err
+}
+
+// reopening is the change of a folder that nodejoin made private and that stays, as it holds what is not nodejoin's:
+// whoever put that there must not need to be an administrator to read it. One in a private folder is reopened with it.
+func reopening(ctx context.Context, r host.Reader, e *steps.Env, path string, have host.Access) (
+	steps.Change, error) {
+	if have != host.AccessPrivate {
+		return steps.Change{}, nil
+	}
+	above, err := r.Stat(ctx, host.Dir(e.Facts.OS, path))
+	if err != nil || above.Access == host.AccessPrivate {
+		return steps.Change{}, err
+	}
+	return steps.Change{Action: steps.ActionUpdate, Reason: "it stays, with the access of its parent folder",
+		Diffs: []steps.Diff{{Name: "access", Have: accessText(have), Want: accessText(host.AccessDefault)}}}, nil
+}
+
+// reopen gives a folder, and those of nodejoin in it, the access of a folder that nobody has restricted.
+func reopen(ctx context.Context, h host.Host, e *steps.Env, path string) error {
+	for _, dir := range foldersMade(e, path) {
+		fi, err := h.Stat(ctx, dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && fi.Access != host.AccessPrivate {
+			continue
+		}
+		if err == nil {
+			err = h.SetAccess(ctx, dir, host.AccessDefault)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foldersMade are the folders at path and below that nodejoin made, each after those above it.
+func foldersMade(e *steps.Env, path string) (out []string) {
+	for key, claim := range e.Record.Claims {
+		if key.Prefix == record.Directory && !claim.Existed && host.Within(e.Facts.OS, path, key.Name) {
+			out = append(out, key.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // othersIn are the entries of a folder that stay when leave has removed what it will, also

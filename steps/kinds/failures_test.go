@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -349,6 +350,7 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 	stepstest.Must(t, err)
 	rec, err := record.Load(t.Context(), h, facts)
 	stepstest.Must(t, err)
+	maps.DeleteFunc(rec.Claims, func(key record.Key, _ record.Claim) bool { return record.Own(facts, key) })
 	if len(rec.Claims) != 4 {
 		t.Errorf("%d claims, want 4", len(rec.Claims))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -59,8 +60,15 @@ func (f *File) rendered(steps.RenderFor) (steps.Rendering, error) {
 
 func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
 	have, err := host.ReadFile(ctx, r, f.Path, max(host.MaxText, len(f.Content)))
-	if err != nil {
+	switch {
+	case errors.Is(err, host.ErrDirectory) && !f.Absent && goesBefore(e, record.Directory, f.Path):
+		have = nil
+	case err != nil:
 		return steps.Change{}, err
+	case have == nil && !f.Absent:
+		if err := wayFree(ctx, r, e, f.Path); err != nil {
+			return steps.Change{}, err
+		}
 	}
 	step, made := e.Pending[steps.Touch{Path: f.Path}.Key(e.Facts.OS)]
 	if digest, _ := e.FutureDigest(f.Path); f.Absent && have == nil && made && digest != steps.AbsentFile {

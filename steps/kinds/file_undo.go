@@ -23,7 +23,7 @@ func claimFile(ctx context.Context, h host.Host, e *steps.Env, path string, secr
 	switch {
 	case err != nil:
 		return err
-	case prev == nil:
+	case prev == nil || steps.Created(e, record.ProgramData.Of(path)): // not there before a program of nodejoin's
 		parents, err := e.Parents(ctx, h, path)
 		if err != nil {
 			return err

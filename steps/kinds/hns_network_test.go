@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
@@ -103,5 +104,73 @@ func TestPreflightSubnet(t *testing.T) {
 		if have := reply.Results[0].Change.Outputs["subnet"]; have != want {
 			t.Errorf("address %q: subnet %q, want %q", address, have, want)
 		}
+	}
+}
+
+// restarting is a machine whose HNS restarts while a network is made: the answer of the call is lost, though the
+// network may be there, and the calls after it are not answered either.
+type restarting struct {
+	host.Host
+	made    bool // the network is made before the answer is lost
+	silent  int  // how many calls after it are not answered
+	creates int
+	lost    bool
+}
+
+func (r *restarting) answer() error {
+	if !r.lost || r.silent == 0 {
+		return nil
+	}
+	r.silent--
+	return &host.Error{Op: "read HNS network", Subject: "External", Err: host.ErrNoAnswer}
+}
+
+func (r *restarting) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
+	if err := r.answer(); err != nil {
+		return host.HNSNetwork{}, err
+	}
+	return r.Host.HNSNetwork(ctx, name)
+}
+
+func (r *restarting) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
+	if err := r.answer(); err != nil {
+		return err
+	}
+	r.creates++
+	if r.lost {
+		return r.Host.CreateHNSNetwork(ctx, n)
+	}
+	r.lost = true
+	if r.made {
+		if err := r.Host.CreateHNSNetwork(ctx, n); err != nil {
+			return err
+		}
+	}
+	return &host.Error{Op: "create HNS network", Subject: n.Name, Err: host.ErrNoAnswer}
+}
+
+// TestHNSNetworkAnswerLost: an answer of HNS that is lost does not end the step, whether the call took effect or not.
+func TestHNSNetworkAnswerLost(t *testing.T) {
+	for _, made := range []bool{true, false} {
+		h := &restarting{Host: stepstest.OpenHost(t, "windows"), made: made, silent: 3}
+		r := stepstest.Apply(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("hns_network", "n", external("Overlay", 9999))})
+		list, err := h.HNSNetworks(t.Context())
+		if r.Err != nil || err != nil || len(list) != 1 || h.creates != 2 {
+			t.Errorf("made %v: %v; %d calls, networks %+v, %v", made, r.Err, h.creates, list, err)
+		}
+	}
+	// The connection breaks with the switch: a run that is back checks the step while HNS still restarts.
+	h := &restarting{Host: stepstest.OpenHost(t, "windows"), lost: true, silent: 3}
+	if r := stepstest.Apply(t, h, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("hns_network", "n", external("Overlay", 9999))}); r.Err != nil {
+		t.Errorf("HNS restarts before the check: %v", r.Err)
+	}
+	h = &restarting{Host: stepstest.OpenHost(t, "windows"), silent: 1 << 30}
+	s := stepstest.Spec("hns_network", "n", external("Overlay", 9999))
+	s.Timeout = 500 * time.Millisecond
+	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{s})
+	if r.Err == nil || !strings.Contains(r.Err.Error(), "HNS does not answer") {
+		t.Errorf("HNS stays silent: %v", r.Err)
 	}
 }

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -94,6 +97,32 @@ func (k *KubeadmJoin) claims(e *steps.Env) []record.Key {
 		out = append(out, record.File.Of(path))
 	}
 	return out
+}
+
+func (k *KubeadmJoin) rendered(to steps.RenderFor) (steps.Rendering, error) {
+	shown := *k
+	shown.Token = steps.ShowRefs(k.Token)
+	path, text, err := shown.configFile(to.OS, to.Node)
+	return steps.Rendering{Path: path, Content: string(text)}, err
+}
+
+// configFile is the JoinConfiguration for a node on an operating system, and where it
+// lies while kubeadm runs.
+func (k *KubeadmJoin) configFile(os, node string) (path string, text []byte, err error) {
+	f := k.files(os)
+	c := joinConfiguration{APIVersion: "kubeadm.k8s.io/" + k.ConfigVersion, Kind: "JoinConfiguration", CACertPath: f.ca}
+	// Of a path with a drive kubeadm says that it is no https URL
+	// (cmd/kubeadm/app/apis/kubeadm/validation): it runs in the folder of its program,
+	// so that a path without one is on that drive.
+	discovery := f.discovery
+	if os == "windows" {
+		_, discovery, _ = strings.Cut(discovery, ":")
+	}
+	c.Discovery.File.KubeConfigPath, c.Discovery.TLSBootstrapToken = discovery, k.Token
+	n := &c.NodeRegistration
+	n.Name, n.CRISocket, n.Taints, n.IgnorePreflightErrors = node, k.CRISocket, []struct{}{}, k.Ignore
+	text, err = yaml.Marshal(c)
+	return f.join, text, err
 }
 
 func (k *KubeadmJoin) validate() error {
@@ -219,7 +248,7 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 		return steps.Outcome{}, fmt.Errorf("%w%s", err, logTail(ctx, h, k.Log))
 	}
 	if code != 0 {
-		return steps.Outcome{}, k.failed(ctx, h, code)
+		return steps.Outcome{}, kubeadmFailed(ctx, h, k.Log, code)
 	}
 	return steps.Outcome{}, k.closeFiles(ctx, h, e, f)
 }
@@ -281,4 +310,21 @@ func removeAll(ctx context.Context, h host.Files, paths ...string) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// write writes what kubeadm reads.
+func (k *KubeadmJoin) write(ctx context.Context, h host.Host, e *steps.Env, f kubeadmFiles) error {
+	_, config, err := k.configFile(e.Facts.OS, e.Node)
+	if err != nil {
+		return err
+	}
+	discovery, err := discoveryFile(k.Server, k.CA)
+	if err != nil {
+		return err
+	}
+	if err := h.WriteFile(ctx, f.discovery, bytes.NewReader(discovery),
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+		return err
+	}
+	return h.WriteFile(ctx, f.join, bytes.NewReader(config), host.WriteOptions{Access: host.AccessPrivate})
 }

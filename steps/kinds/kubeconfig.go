@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -21,7 +20,7 @@ import (
 )
 
 var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost,
-	Doc:  "a kubeconfig with a token, private to the system",
+	Doc:  "a kubeconfig with a token, or the path of a file that has one, private to the system",
 	Undo: map[record.Prefix]steps.Undo{record.Backup: backupUndo},
 	Args: map[string]string{
 		"unless": "not needed while this kubeconfig holds a valid client certificate for the server",
@@ -53,7 +52,8 @@ type Kubeconfig struct {
 	Server      string   `json:"server" doc:"URL of the API server"`
 	CA          string   `json:"ca" doc:"PEM of the cluster's CA"`
 	User        string   `json:"user" doc:"name of the user entry"`
-	Token       string   `json:"token" doc:"bearer token"`
+	Token       string   `json:"token,omitempty" doc:"bearer token"`
+	TokenFile   string   `json:"token_file,omitempty" doc:"file with the token, instead of token" path:"true"`
 	Unless      string   `json:"unless,omitempty" path:"true"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
 	Services    []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
@@ -100,6 +100,7 @@ type kubeUser struct {
 
 type kubeSecret struct {
 	Token    string `json:"token,omitempty"`
+	File     string `json:"tokenFile,omitempty"`
 	CertData []byte `json:"client-certificate-data,omitempty"`
 	KeyData  []byte `json:"client-key-data,omitempty"`
 	CertFile string `json:"client-certificate,omitempty"`
@@ -148,7 +149,7 @@ func (k *Kubeconfig) render() ([]byte, error) {
 	x := kubeContext{Name: clusterName}
 	x.Context.Cluster, x.Context.User = clusterName, k.User
 	f.Clusters, f.Contexts = []kubeCluster{c}, []kubeContext{x}
-	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token}}}
+	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token, File: k.TokenFile}}}
 	return yaml.Marshal(f)
 }
 
@@ -176,14 +177,6 @@ func (k *Kubeconfig) claims(*steps.Env) []record.Key {
 }
 
 func (k *Kubeconfig) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
-
-// hideToken leaves a token that is only a reference.
-func hideToken(token string, shown func(string) string) string {
-	if refs := steps.Refs(token); token == "" || len(refs) == 1 && token == steps.Ref(refs[0]) {
-		return token
-	}
-	return shown(token)
-}
 
 func (k *Kubeconfig) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
 	renew, err := k.validate()
@@ -229,6 +222,9 @@ func (k *Kubeconfig) validate() (renew time.Duration, err error) {
 	if k.User == "" || k.Server == "" {
 		return 0, steps.Invalid("kubeconfig %s needs a server and a user", k.Path)
 	}
+	if (k.Token == "") == (k.TokenFile == "") {
+		return 0, steps.Invalid("kubeconfig %s needs a token or a token_file", k.Path)
+	}
 	return renew, nil
 }
 
@@ -254,6 +250,9 @@ func (k *Kubeconfig) replaces(ctx context.Context, r host.FilesReader, c *steps.
 // diff compares the content; have is nil when there is no file.
 func (k *Kubeconfig) diff(have *host.File, now time.Time, renew time.Duration) steps.Change {
 	token := steps.Diff{Name: "token", Sensitive: true}
+	if k.TokenFile != "" {
+		token = steps.Diff{Name: "token_file", Want: k.TokenFile}
+	}
 	whole := []steps.Diff{{Name: "server", Want: k.Server}, {Name: "user", Want: k.User}, token}
 	if have == nil {
 		return steps.Change{Action: steps.ActionCreate, Diffs: whole}
@@ -272,49 +271,22 @@ func (k *Kubeconfig) diff(have *host.File, now time.Time, renew time.Duration) s
 	if f.user != k.User {
 		c.Diffs = append(c.Diffs, steps.Diff{Name: "user", Have: f.user, Want: k.User})
 	}
-	if steps.HasRef(k.Token) {
+	switch {
+	case k.TokenFile != "":
+		if f.secret.File != k.TokenFile || f.secret.Token != "" {
+			c.Diffs = append(c.Diffs, steps.Diff{Name: "token_file", Have: f.secret.File, Want: k.TokenFile})
+		}
+	case steps.HasRef(k.Token):
 		if why := tokenEnds(f.secret.Token, now, renew); why != "" {
 			c.Diffs, c.Reason = append(c.Diffs, token), why
 		}
-	} else if f.secret.Token != k.Token {
+	case f.secret.Token != k.Token:
 		c.Diffs = append(c.Diffs, token)
 	}
 	if len(c.Diffs) == 0 {
 		return steps.Change{}
 	}
 	return c
-}
-
-// tokenEnds says why a token must be renewed, "" if it need not. A token of a
-// short life is renewed in its last third, whatever renew says: an API server may
-// give less life than was asked for.
-func tokenEnds(token string, now time.Time, renew time.Duration) string {
-	parts := strings.Split(token, ".")
-	var claims struct {
-		Expires float64 `json:"exp"` // seconds, RFC 7519 4.1.4
-		Issued  float64 `json:"iat"`
-	}
-	if len(parts) != 3 {
-		return "the token in it does not say how long it is valid"
-	}
-	b, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(b, &claims) != nil {
-		return "the token in it cannot be read"
-	}
-	if claims.Expires == 0 {
-		return ""
-	}
-	ends := time.Unix(int64(claims.Expires), 0)
-	if claims.Issued > 0 {
-		renew = min(renew, ends.Sub(time.Unix(int64(claims.Issued), 0))/3)
-	}
-	switch {
-	case !now.Before(ends):
-		return "the token in it ended at " + ends.UTC().Format(time.RFC3339)
-	case ends.Sub(now) <= renew:
-		return "the token in it ends at " + ends.UTC().Format(time.RFC3339)
-	}
-	return ""
 }
 
 // samePEM compares the certificates of two PEM texts.

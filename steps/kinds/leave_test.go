@@ -446,7 +446,7 @@ func TestClaimWithoutUndo(t *testing.T) {
 	stepstest.Must(t, err)
 	rec, err := record.Load(t.Context(), m, f)
 	stepstest.Must(t, err)
-	e := &steps.Env{Facts: f, Record: rec, Undos: steps.UndosOf(kinds.Catalog())}
+	e := &steps.Env{Facts: f, Record: rec, Undos: kinds.Undos()}
 	if err := e.Claim(t.Context(), m, record.New{Key: record.Prefix("unheard_of").Of("x")}); err == nil ||
 		!strings.Contains(err.Error(), "unheard_of:x") {
 		t.Errorf("%v, want a refusal", err)

@@ -78,7 +78,8 @@ func (m *Manifest) members(ctx context.Context, r kube.Reader, e *steps.Env) ([]
 
 // foreignSet is the error for an object of another set; nil if it may be changed.
 func (m *Manifest) foreignSet(o kube.Manifest, state kube.ManifestState, e *steps.Env) error {
-	if e.Plan == "" || e.Keep || m.Existing || m.Force || state.Set == "" || state.Set == kube.SetOf(o.Object) {
+	if e.Plan == "" || e.Keep || m.Existing || m.Force || state.Set == "" || state.Set == kube.SetOf(o.Object) ||
+		slices.ContainsFunc(e.Former, func(p string) bool { return kube.ApplySet{Plan: p}.ID() == state.Set }) {
 		return nil
 	}
 	return &steps.Error{Code: steps.CodeFailed, Summary: "object of another plan or tool",

@@ -68,8 +68,10 @@ type PipeReady struct {
 type FileReady struct {
 	Path     string `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Contains string `json:"contains,omitempty" doc:"text that it must hold"`
-	Service  string `json:"service,omitempty" doc:"as for http_ready"`
-	Log      string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
+	// Interface: a program writes the file once, and its interface may go later.
+	Interface string `json:"interface,omitempty" doc:"Linux: network interface that the program has made by then"`
+	Service   string `json:"service,omitempty" doc:"as for http_ready"`
+	Log       string `json:"log,omitempty" doc:"as for http_ready" path:"true"`
 }
 
 // HNSNetworkReady waits for an HNS network with a management IP. Outputs:
@@ -294,26 +296,39 @@ func (p *FileReady) gate() readiness {
 	if p.Contains != "" {
 		what = fmt.Sprintf("%s holds %s", p.Path, p.Contains)
 	}
+	if p.Interface != "" {
+		what += " and interface " + p.Interface + " exists"
+	}
 	return readiness{what: what, restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
-			if p.Contains == "" {
-				_, err := r.Stat(ctx, p.Path)
-				if errors.Is(err, fs.ErrNotExist) {
-					return observation{observed: "it does not exist"}, nil
-				}
-				return observation{ok: err == nil}, err
+			o, err := p.observe(ctx, r)
+			if err != nil || !o.ok || p.Interface == "" {
+				return o, err
 			}
-			rc, err := r.Open(ctx, p.Path)
-			if errors.Is(err, fs.ErrNotExist) {
-				return observation{observed: "it does not exist"}, nil
-			}
-			if err != nil {
-				return observation{}, err
-			}
-			defer rc.Close()
-			found, err := contains(rc, []byte(p.Contains))
-			return observation{ok: found, observed: "it exists without that text"}, err
+			have, err := interfaces(ctx, r, p.Interface)
+			return observation{ok: len(have) > 0, observed: "the file is there, the interface is not"}, err
 		}}
+}
+
+// observe looks at the file.
+func (p *FileReady) observe(ctx context.Context, r host.Reader) (observation, error) {
+	if p.Contains == "" {
+		_, err := r.Stat(ctx, p.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return observation{observed: "it does not exist"}, nil
+		}
+		return observation{ok: err == nil}, err
+	}
+	rc, err := r.Open(ctx, p.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return observation{observed: "it does not exist"}, nil
+	}
+	if err != nil {
+		return observation{}, err
+	}
+	defer rc.Close()
+	found, err := contains(rc, []byte(p.Contains))
+	return observation{ok: found, observed: "it exists without that text"}, err
 }
 
 // contains searches a stream without holding it in memory.

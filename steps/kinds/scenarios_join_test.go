@@ -18,6 +18,8 @@ func joinScenarios(t *testing.T) []scenario {
 	kubeconfig := stepstest.Spec("kubeconfig", "conf",
 		&kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://192.0.2.1:6443", CA: ca, User: "u",
 			Token: "abcdef.0123456789abcdef"})
+	tokenFile := stepstest.Spec("token_file", "token", &kinds.TokenFile{Path: `C:\k\x.token`,
+		Token: stepstest.TestToken("kube-system", "x", "uid-1", time.Hour), Account: "kube-system/x", NodeUID: "uid-1"})
 	ofWorker := stepstest.Service("app", `C:\k\app.exe`)
 	ofWorker.DependsOn = []string{"worker"}
 	bootstrap := func(token string) []steps.Spec {
@@ -49,6 +51,13 @@ func joinScenarios(t *testing.T) []scenario {
 		{name: "kubeconfig drifted", before: []steps.Spec{kubeconfig}, drift: func(t *testing.T, h host.Host) {
 			stepstest.Put(t, h, `C:\k\x.conf`, "nonsense: [")
 		}, list: []steps.Spec{kubeconfig}},
+		{name: "token file fresh", list: []steps.Spec{tokenFile}},
+		{name: "token file drifted", before: []steps.Spec{tokenFile}, drift: func(t *testing.T, h host.Host) {
+			stepstest.Put(t, h, `C:\k\x.token`, "another")
+		}, list: []steps.Spec{tokenFile}},
+		{name: "token file open to others", before: []steps.Spec{tokenFile}, drift: func(t *testing.T, h host.Host) {
+			stepstest.Must(t, h.SetAccess(t.Context(), `C:\k\x.token`, host.AccessDefault))
+		}, list: []steps.Spec{tokenFile}},
 		{name: "bootstrap kubeconfig of a running service", before: bootstrap("aaaaaa.0123456789abcdef"),
 			list: bootstrap("bbbbbb.0123456789abcdef"), verify: runs("worker", "app")},
 		{name: "bootstrap kubeconfig, foreign credentials", drift: func(t *testing.T, h host.Host) {

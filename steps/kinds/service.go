@@ -17,17 +17,18 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
 	Undo: map[record.Prefix]steps.Undo{
 		record.Service: {Called: "service", New: undoService, Order: steps.UndoServices, State: readServiceState,
 			Rollback: rollBackService,
-			Early:    always, Now: serviceNow},
+			Early:    always, Now: serviceNow, Halt: stopAhead, Means: "it stops and is unregistered"},
 		record.ProgramData: {Called: "data of a program:", New: undoMade, Removes: removesProgramData,
 			Snapshot: steps.SnapshotNew, IsNew: steps.NewPath,
 			Holds: holdsPath},
 		record.Interface: {Called: "network interface", New: undoInterface, Order: steps.UndoOfPrograms,
-			Snapshot: steps.SnapshotNew},
+			Snapshot: steps.SnapshotNew, Means: pausesTraffic},
 		record.Chains: {Called: "packet filter chains", New: undoChains, Order: steps.UndoOfPrograms,
 			Snapshot: steps.SnapshotNew},
 		record.FilterTable: {Called: "packet filter table", New: undoFilterTable, Order: steps.UndoOfPrograms,
 			Snapshot: steps.SnapshotNew},
-		record.Routes: {Called: "routes", New: undoRoutes, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew},
+		record.Routes: {Called: "routes", New: undoRoutes, Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNew,
+			Means: pausesTraffic},
 		record.Namespaces: {Called: "network namespaces", New: undoNamespaces, Order: steps.UndoOfPrograms,
 			Snapshot: steps.SnapshotNew,
 			Removes:  removesNamespaces},
@@ -42,7 +43,9 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
 		"parameters": "Windows: values below its key Parameters in the registry, { name, type, string, strings or number " +
 			"}, " +
 			"for a program such as nssm that reads them; a change restarts it",
-		"makes":        "files and folders that its program makes; leave removes them with all that is in them",
+		"makes": "files and folders that its program makes; leave removes them with all that is in them",
+		"renews": "files that its program writes once it is ready; they are removed before it starts, so that their " +
+			"gate waits for new ones",
 		"hns_networks": "HNS networks that its program makes; leave removes them with their endpoints",
 		"interfaces":   "Linux: network interfaces that its program makes; leave removes them",
 		"chains": "Linux: prefixes of the names of packet filter chains that its program makes; leave removes them, " +
@@ -63,6 +66,10 @@ var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
 		s.Environment = steps.ShowEnvironment(s.Environment, s.SensitiveEnvironment)
 		return steps.Rendering{Service: s.Name}, nil
 	})}
+
+// pausesTraffic is Undo.Means of what connects pods in the kernel of Linux. It goes after the steps, whose gates have
+// seen what comes in its place.
+const pausesTraffic = "pods do not reach those of other nodes for the seconds in which its service starts again"
 
 // always is Undo.Early of what goes before the steps run.
 func always(record.Key) bool { return true }
@@ -170,6 +177,11 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.
 	}
 	for _, n := range former {
 		if err := h.DeleteHNSNetwork(ctx, n); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	for _, p := range s.Renews {
+		if err := h.Remove(ctx, p); err != nil {
 			return steps.Outcome{}, err
 		}
 	}

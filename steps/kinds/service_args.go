@@ -36,6 +36,8 @@ type Service struct {
 	// the service is not its own.
 	Makes       []string `json:"makes,omitempty" path:"true"`
 	HNSNetworks []string `json:"hns_networks,omitempty"`
+	// Renews: their gate would take those of the last start for those of this one.
+	Renews []string `json:"renews,omitempty" path:"true"`
 	// Pods: what a container runtime runs outlives it.
 	Pods string `json:"pods,omitempty" doc:"pipe or socket where its program serves the CRI; leave ends its pods"`
 	// Interfaces and those after it are the same in the kernel of Linux.

@@ -268,3 +268,25 @@ func TestDependentThatStarts(t *testing.T) {
 	stepstest.Applied(t, b, stepstest.Memory{}, list("-v"))
 	stepstest.Settled(t, b, stepstest.Memory{}, list("-v"))
 }
+
+// What the program wrote when it was ready the last time goes before it starts again, and only then: its gate would
+// be open before the program is.
+func TestServiceRenews(t *testing.T) {
+	h := stepstest.OpenHost(t, "linux")
+	stepstest.Put(t, h, "/opt/tool", "x")
+	s := stepstest.Service("tool", "/opt/tool")
+	s.Watch, s.Renews = []string{"/etc/net-conf.json"}, []string{"/srv/subnet.env"}
+	list := []steps.Spec{stepstest.Spec("service", "s", s)}
+	for _, c := range []struct {
+		config string
+		stays  bool
+	}{{"vxlan", false}, {"vxlan", true}, {"host-gw", false}} {
+		stepstest.Put(t, h, "/etc/net-conf.json", c.config)
+		stepstest.Put(t, h, "/srv/subnet.env", "FLANNEL_SUBNET=10.244.1.1/24")
+		stepstest.Applied(t, h, stepstest.Memory{}, list)
+		there, err := host.Exists(t.Context(), h, "/srv/subnet.env")
+		if err != nil || there != c.stays {
+			t.Errorf("%+v: it is there: %v, %v", c, there, err)
+		}
+	}
+}

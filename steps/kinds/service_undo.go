@@ -24,7 +24,11 @@ func undoService(key record.Key, claim record.Claim) (steps.Undoing, error) {
 			svc, err := r.Service(ctx, name)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return steps.Change{}, "", nil
+				s, err := stranded(ctx, r, e, cri)
+				if err != nil || s.none() {
+					return steps.Change{}, "", err
+				}
+				return steps.Change{Action: steps.ActionDelete, Reason: "it is gone; " + s.String()}, "", nil
 			case err != nil:
 				return steps.Change{}, "", err
 			case svc.Description != "" && !strings.HasSuffix(strings.TrimSpace(svc.Description), steps.OwnershipMark):
@@ -44,21 +48,15 @@ func undoService(key record.Key, claim record.Claim) (steps.Undoing, error) {
 						Remedy:  "stop and unregister it, or remove its dependency; then leave again"}
 				}
 			}
-			pods, err := podsOf(ctx, r, svc, cri)
+			pods, err := podsReason(ctx, r, e, svc, cri)
 			if err != nil {
 				return steps.Change{}, "", err
 			}
-			reason := "it is " + string(svc.State)
-			if len(pods) > 0 {
-				reason += fmt.Sprintf("; %d %s", len(pods), plural(len(pods), "pod ends", "pods end"))
-			}
+			reason := strings.TrimSuffix("it is "+string(svc.State)+"; "+pods, "; ")
 			return steps.Change{Action: steps.ActionDelete, Reason: reason}, "", nil
 		},
 		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
-			if err := endPods(ctx, h, e, name, cri); err != nil {
-				return err
-			}
-			if err := stopService(ctx, h, e, name); err != nil {
+			if err := haltService(ctx, h, e, name, cri); err != nil {
 				return err
 			}
 			if err := h.DeleteService(ctx, name); err != nil && !errors.Is(err, host.ErrMarkedDeleted) {
@@ -77,6 +75,35 @@ func undoService(key record.Key, claim record.Claim) (steps.Undoing, error) {
 			})
 		},
 	}, nil
+}
+
+// haltService ends the pods of a service, if it serves a CRI, stops it with those that depend on it, and ends what is
+// left of its pods.
+func haltService(ctx context.Context, h host.Host, e *steps.Env, name, cri string) error {
+	if err := endPods(ctx, h, e, name, cri); err != nil {
+		return err
+	}
+	if err := stopService(ctx, h, e, name); err != nil {
+		return err
+	}
+	return endStranded(ctx, h, e, cri)
+}
+
+// stopAhead is Undo.Halt of a service.
+func stopAhead(key record.Key, claim record.Claim) steps.Undoing {
+	return steps.Undoing{
+		Check: func(ctx context.Context, r host.Reader, _ *steps.Env) (steps.Change, string, error) {
+			svc, err := r.Service(ctx, key.Name)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && svc.State == host.ServiceStopped {
+				return steps.Change{}, "", nil
+			}
+			return steps.Change{Action: steps.ActionUpdate,
+				Reason: "the plan no longer has it; it stops before its successor is used"}, "", err
+		},
+		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
+			return haltService(ctx, h, e, key.Name, claim.Detail)
+		},
+	}
 }
 
 // serviceNow is how a service is registered, whether it runs or not.

@@ -60,9 +60,12 @@ type API interface {
 	// DeleteObject deletes an object with what it owns. It is not an error if it is absent; another one of that
 	// name is ErrChanged.
 	DeleteObject(ctx context.Context, m Member) error
-	// ServiceAccountToken mints a token of the account by TokenRequest.
-	ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (token string,
-		expires time.Time, err error)
+	// ServiceAccountToken mints a token of an account. One that ends with a Node is bound to the Node or, where the
+	// API server binds no tokens to Nodes, to TokenSecret. A Node of another UID is ErrChanged.
+	ServiceAccountToken(ctx context.Context, want TokenRequest) (token string, expires time.Time, err error)
+	// EndTokens ends the tokens that end with a Node of that name, except for those that are bound to the Node
+	// itself.
+	EndTokens(ctx context.Context, node string) error
 	// SetLabels sets these labels on a Node and removes those named; others stay.
 	SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error
 	// SetTaints adds or updates these taints (by key and effect) and removes those named; others stay.
@@ -167,39 +170,6 @@ const LeaseNote = "nodejoin.dev/holder"
 // Taken reports whether an existing Lease is another's than want's, by the rules of TakeLease.
 func (l Lease) Taken(want Lease, from string, now time.Time) bool {
 	return l.Holder != "" && l.Holder != want.Holder && l.Holder != from && now.Before(l.Renewed.Add(l.Duration))
-}
-
-// Pod holds the fields of a pod that a drain uses.
-type Pod struct {
-	Namespace, Name, UID string
-	// Controller is the kind of the controller that would recreate it, "ReplicaSet"; "" = none.
-	Controller string
-	Mirror     bool // the kubelet's mirror of a static pod; it exists as long as its file
-	EmptyDir   bool // it has a volume whose data would be lost
-	Finished   bool // Succeeded or Failed
-	Ending     bool // it is being deleted
-	// Waiting is why a container of it does not run, "ImagePullBackOff: Back-off pulling image"; "" = all run,
-	// or the pod is finished.
-	Waiting string
-	Created time.Time
-}
-
-func (p Pod) String() string { return p.Namespace + "/" + p.Name }
-
-// Service holds the fields of a service that nodejoin uses.
-type Service struct {
-	Namespace, Name string
-	ClusterIP       string // "" = none: headless, or of type ExternalName
-	NodePorts       []int32
-}
-
-func (s Service) String() string { return s.Namespace + "/" + s.Name }
-
-// Taint of a Node.
-type Taint struct {
-	Key    string `json:"key"`
-	Value  string `json:"value,omitempty"`
-	Effect string `json:"effect"` // NoSchedule, PreferNoSchedule, NoExecute
 }
 
 // BootstrapToken is a bootstrap token of the cluster. Secret is known only if it was just minted.

@@ -1,11 +1,21 @@
 package preflight_test
 
 import (
+	"slices"
+	"testing"
 	"time"
 
+	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/stepstest"
 )
+
+// narrowSSH has the rule of OpenSSH as it comes with Windows Server 2025, and a plan that makes no rules.
+func narrowSSH(s *stepstest.Survey, makesSwitch bool) {
+	s.Args.SSHPort, s.Args.FirewallOff, s.Args.Switch = 22, true, makesSwitch
+	s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|"+
+		`Profile=Domain|Profile=Private|LPort=22|App=%SystemRoot%\system32\OpenSSH\sshd.exe|`)
+}
 
 // openSSHRules is the registry key with the rules of the firewall.
 const openSSHRules = `HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules`
@@ -110,6 +120,13 @@ var findableCases = []struct {
 		s.Text(`HKLM\SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions\Processes`,
 			`C:\Program Files\containerd\containerd.exe`, "0")
 	}, has: "Defender runs"},
+	{id: "defender-protected", provoke: func(s *stepstest.Survey) {
+		s.Number(stepstest.Services+"WinDefend", "Start", 2)
+		s.Number(`HKLM\SOFTWARE\Microsoft\Windows Defender\Features`, "TPExclusions", 1)
+	}, near: func(s *stepstest.Survey) {
+		s.Number(stepstest.Services+"WinDefend", "Start", 4)
+		s.Number(`HKLM\SOFTWARE\Microsoft\Windows Defender\Features`, "TPExclusions", 1)
+	}, has: "TPExclusions is 1"},
 	{id: "folder-open", provoke: func(s *stepstest.Survey) {
 		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`, `C:\opt\cni\bin\x`},
 			[]string{`C:\OPT`, `C:\opt\cni\bin`}
@@ -133,13 +150,20 @@ var findableCases = []struct {
 				Addresses: []string{"10.244.3.1/24"}})
 		}, has: "10.100.0.0/16 of Storage overlaps that of the services"},
 	{id: "ssh-profile", provoke: func(s *stepstest.Survey) {
-		s.Args.SSHPort, s.Args.FirewallOff = 22, true
-		s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|"+
-			`Profile=Domain|Profile=Private|LPort=22|App=%SystemRoot%\system32\OpenSSH\sshd.exe|`)
+		narrowSSH(s, true)
+		s.Text(openSSHRules, "other", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=5986|")
+		s.Text(openSSHRules, "off", "v2.33|Action=Allow|Active=FALSE|Dir=In|Protocol=6|LPort=22|")
+		s.Text(openSSHRules, "one", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=22|RA4=192.0.2.1|")
+		s.Text(openSSHRules, "program", `v2.33|Action=Allow|Active=TRUE|Dir=In|App=C:\other.exe|`)
 	}, near: func(s *stepstest.Survey) {
-		s.Args.SSHPort, s.Args.FirewallOff = 22, true
-		s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=22|")
+		narrowSSH(s, true)
+		s.Text(openSSHRules, "company", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|Profile=Public|LPort=22|")
 	}, has: "OpenSSH-Server-In-TCP is for these profiles only: Domain, Private"},
+	{id: "ssh-profile-later", provoke: func(s *stepstest.Survey) { narrowSSH(s, false) },
+		near: func(s *stepstest.Survey) {
+			s.Args.SSHPort, s.Args.FirewallOff = 22, true
+			s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=22|")
+		}, has: "OpenSSH-Server-In-TCP is for these profiles only: Domain, Private"},
 	{id: "ssh-start", provoke: func(s *stepstest.Survey) {
 		s.Args.SSHPort, s.Args.Reboots = 22, true
 		s.Running("sshd") // its start type is manual
@@ -249,3 +273,28 @@ var findableCases = []struct {
 		near: func(s *stepstest.Survey) { s.File(`C:\run\flannel\subnet.env`); s.Service("kubelet", true) },
 		has:  "subnet.env"},
 }
+
+// TestSSHOfPublicNetworks: SSH stays reachable where the switch is there already, and where the firewall is off.
+func TestSSHOfPublicNetworks(t *testing.T) {
+	for name, near := range map[string]func(s *stepstest.Survey){
+		"a switch": func(s *stepstest.Survey) { s.Adapters(ethernet("vEthernet (Ethernet)", "192.0.2.10/24")) },
+		"a rule of sshd": func(s *stepstest.Survey) {
+			s.Text(openSSHRules, "x", `Action=Allow|Active=TRUE|Dir=In|App=C:\sshd.exe|`)
+		},
+		"a firewall, off":    func(s *stepstest.Survey) { s.Number(openFirewall, "EnableFirewall", 0) },
+		"a rule of a plan":   func(s *stepstest.Survey) { s.Args.FirewallOff = false },
+		"no way by SSH":      func(s *stepstest.Survey) { s.Args.SSHPort = 0 },
+		"no rule of its own": func(s *stepstest.Survey) { s.Without(openSSHRules, "OpenSSH-Server-In-TCP") },
+	} {
+		s := stepstest.NewSurvey(t)
+		narrowSSH(s, true)
+		near(s)
+		list, _ := s.Findings()
+		if slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == "ssh-profile" }) {
+			t.Errorf("found, although there is %s: %+v", name, list)
+		}
+	}
+}
+
+// openFirewall is the registry key with the settings of the firewall for public networks.
+const openFirewall = `HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\PublicProfile`

@@ -86,3 +86,15 @@ func certNames(c *x509.Certificate) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// api asks the API server once for all checks; without an api_server there is no answer and no error.
+func (s *pass) api(ctx context.Context) (host.APIAnswer, error) {
+	if s.q.APIServer == "" {
+		return host.APIAnswer{}, nil
+	}
+	if !s.apiKnown {
+		s.apiAnswer, s.apiErr = s.r.ProbeAPI(ctx, s.q.APIServer)
+		s.apiKnown = true
+	}
+	return s.apiAnswer, s.apiErr
+}

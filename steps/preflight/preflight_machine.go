@@ -19,10 +19,6 @@ const (
 	sessionManager    = host.CurrentControlSet + `Control\Session Manager`
 )
 
-// preflightChecks is the table of the checks, in their order.
-var preflightChecks = slices.Concat(machineChecks, windowsChecks, sshChecks, linuxChecks, networkChecks,
-	neighbourChecks)
-
 // machineChecks are about the machine as such.
 var machineChecks = []preflightCheck{
 	{id: "operating-system", severity: steps.SeverityError,
@@ -173,6 +169,9 @@ var windowsChecks = []preflightCheck{
 	{id: "defender-exclusions", severity: steps.SeverityNote, os: "windows",
 		why:  "Defender reads every file of an image as it is unpacked, which has cost a third of a node's processor time",
 		look: defenderExclusions},
+	{id: "defender-protected", severity: steps.SeverityNote, os: "windows",
+		why: "exclusions that are set on the machine, such as those of a plan, are not in force: Defender reads every " +
+			"file of an image as it is unpacked", look: defenderProtected},
 	{id: "folder-open", severity: steps.SeverityWarning, os: "windows",
 		why: "whoever can rename a folder above the programs of the node's services can replace them, and they run " +
 			"as SYSTEM", look: openFolders},
@@ -394,4 +393,18 @@ func defenderExclusions(ctx context.Context, s *pass) ([]observed, error) {
 		}
 	}
 	return found("say host { defender_exclusions = true } in the plan", "Defender runs and scans %s", runtime)
+}
+
+// defenderProtected: learn.microsoft.com, "Troubleshoot problems with tamper protection", has the value.
+func defenderProtected(ctx context.Context, s *pass) ([]observed, error) {
+	start, there, err := s.serviceStart(ctx, "WinDefend")
+	if err != nil || !there || start == serviceDisabled {
+		return nil, err
+	}
+	v, _, err := host.LookupRegistry(ctx, s.r, `HKLM\SOFTWARE\Microsoft\Windows Defender\Features`, "TPExclusions")
+	if err != nil || v.Number != 1 {
+		return nil, err
+	}
+	return found("set the exclusions where the machine is managed (Intune, Configuration Manager)",
+		"tamper protection guards the exclusions of Defender (TPExclusions is 1)")
 }

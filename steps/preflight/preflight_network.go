@@ -116,15 +116,6 @@ var networkChecks = []preflightCheck{
 		why: "nothing can be fetched through it, container images included", look: proxyUnreachable},
 }
 
-// reason is the error without the operation, which the finding names already.
-func reason(err error) error {
-	var he *host.Error
-	if errors.As(err, &he) {
-		return he.Err
-	}
-	return err
-}
-
 func addressInCluster(_ context.Context, s *pass) ([]observed, error) {
 	ip := s.address()
 	for _, c := range s.taken() {
@@ -199,18 +190,6 @@ func addressOnSwitch(ctx context.Context, s *pass) ([]observed, error) {
 	}
 	return found("remove that switch if nobody needs it, or set management_ip to the address of another adapter",
 		"the address %s is that of %s, a virtual switch", s.address(), a.Name)
-}
-
-// api asks the API server once for all checks; without an api_server there is no answer and no error.
-func (s *pass) api(ctx context.Context) (host.APIAnswer, error) {
-	if s.q.APIServer == "" {
-		return host.APIAnswer{}, nil
-	}
-	if !s.apiKnown {
-		s.apiAnswer, s.apiErr = s.r.ProbeAPI(ctx, s.q.APIServer)
-		s.apiKnown = true
-	}
-	return s.apiAnswer, s.apiErr
 }
 
 // maxSkew is how far the cluster backdates certificates, for clocks that differ (kubernetes
@@ -371,7 +350,9 @@ func registeredServices(ctx context.Context, s *pass, is, remedy string, names .
 	list, err := s.registered(ctx, names...)
 	var out []observed
 	for _, svc := range list {
-		out = append(out, observed{fmt.Sprintf("service %s %s", svc.Name, is), remedy})
+		if !steps.Ours(svc, s.e.Record) { // ours goes with the plan that had it
+			out = append(out, observed{fmt.Sprintf("service %s %s", svc.Name, is), remedy})
+		}
 	}
 	return out, err
 }

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"slices"
@@ -12,6 +13,24 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
+
+// preflightCheck is a row of the table.
+type preflightCheck struct {
+	id       string
+	severity steps.Severity
+	os       string // checked on this OS only; "" = on all
+	why      string
+	// look returns what does not hold. It judges absence itself; an error means that it could not check.
+	look func(ctx context.Context, s *pass) ([]observed, error)
+}
+
+// observed is what a check found, and what to do about it.
+type observed struct{ what, remedy string }
+
+// found returns one thing found.
+func found(remedy, format string, args ...any) ([]observed, error) {
+	return []observed{{fmt.Sprintf(format, args...), remedy}}, nil
+}
 
 // pass is one pass over the table. It asks the machine once for what several checks need.
 type pass struct {
@@ -149,4 +168,13 @@ func splitPort(text string) (protocol string, port uint16, ok bool) {
 	protocol, number, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseUint(number, 10, 16)
 	return protocol, uint16(n), err == nil && n > 0 && (protocol == "tcp" || protocol == "udp")
+}
+
+// reason is the error without the operation, which the finding names already.
+func reason(err error) error {
+	var he *host.Error
+	if errors.As(err, &he) {
+		return he.Err
+	}
+	return err
 }

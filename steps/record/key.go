@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"strings"
@@ -89,3 +90,8 @@ func RegistryValueKey(key, value string) Key { return Registry.Of(key + `\` + va
 
 // RegistryPath is the registry key of a RegistryValueKey with this value name.
 func (k Key) RegistryPath(value string) string { return strings.TrimSuffix(k.Name, `\`+value) }
+
+// compare orders keys by their place in a sequence.
+func compare(p int, a Key, q int, b Key) int {
+	return cmp.Or(cmp.Compare(p, q), cmp.Compare(a.Prefix, b.Prefix), strings.Compare(a.Name, b.Name))
+}

@@ -14,64 +14,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"nodejoin/steps/host"
 )
-
-// Record is DataDir/record.json, written atomically.
-type Record struct {
-	Version      int                 `json:"version"`                // the layout, see Version
-	Claims       map[Key]Claim       `json:"claims,omitempty"`       // "file:C:\k\kubelet.exe"
-	Fingerprints map[string]string   `json:"fingerprints,omitempty"` // service -> fingerprint at its last start
-	Starts       map[string]Start    `json:"starts,omitempty"`       // service -> its last start by nodejoin
-	Archives     map[string]Unpacked `json:"archives,omitempty"`     // step id -> what was unpacked
-	Digests      map[string]Stamp    `json:"digests,omitempty"`      // path key -> digest of that very file
-
-	// Stopped are the running services that were stopped because they depend on the
-	// one that names the entry, in that order; its service step starts them again.
-	Stopped map[string][]string `json:"stopped,omitempty"`
-
-	// Gates are the gates that a run has seen open, by step id.
-	Gates map[string]Gate `json:"open_gates,omitempty"`
-
-	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
-	Settings map[string][]Key `json:"settings,omitempty"`
-
-	// Secrets are the path keys of files that nodejoin wrote with a sensitive content.
-	Secrets []string `json:"secrets,omitempty"`
-
-	// Snapshot is open while a change of the machine may be rolled back; nil = none.
-	Snapshot *Snapshot `json:"snapshot,omitempty"`
-}
-
-// Version is the layout that this nodejoin writes. An older one is converted on reading.
-const Version = 2
-
-// Claim is a thing that nodejoin made or altered.
-type Claim struct {
-	Step string `json:"step"`
-	// Seq counts the claims of a record, from 1: leave goes backwards.
-	Seq int `json:"seq,omitempty"`
-	// Existed: it was there before; Previous is its earlier state.
-	Existed  bool            `json:"existed,omitempty"`
-	Previous json.RawMessage `json:"previous,omitempty"`
-	// Detail is what else is needed to undo it; its meaning is the prefix's.
-	Detail string `json:"detail,omitempty"`
-	// Undone: it has been undone, and no apply has claimed it since.
-	Undone bool `json:"undone,omitempty"`
-	// Plans are the plans with a step that makes it. A plan that no longer has one gives it
-	// up; without any it is a claim of nodejoin 0.1.
-	Plans []string `json:"plans,omitempty"`
-	// State is the digest of the state in which nodejoin left it; "" = not known.
-	State string `json:"state,omitempty"`
-	// Keep: it stays on the machine when the plan no longer names it.
-	Keep bool `json:"keep,omitempty"`
-	// UntilLeave: it stays until the machine leaves.
-	UntilLeave bool `json:"until_leave,omitempty"`
-	// Removing: a run removes it because the plan no longer names it, and has not ended.
-	Removing bool `json:"removing,omitempty"`
-}
 
 // New is a claim that is about to be made.
 type New struct {
@@ -80,41 +25,6 @@ type New struct {
 	Previous any
 	Detail   string
 	Plan     string // that has the step; "" = none
-}
-
-// Start is the last start of a service by nodejoin.
-type Start struct {
-	PID   int      `json:"pid,omitempty"`
-	Watch []string `json:"watch,omitempty"` // files whose change restarts it
-	// On is the digest of the values whose change restarts it.
-	On string `json:"on,omitempty"`
-}
-
-// Gate is a gate that a run has seen open.
-type Gate struct {
-	Args string `json:"args"` // digest of its arguments
-	// PID of its service, as nodejoin had started it; 0 = not known. After another start the
-	// gate has yet to open.
-	PID int `json:"pid,omitempty"`
-}
-
-// Unpacked is the result of an archive step, or of a binary step whose source gives
-// no sha256.
-type Unpacked struct {
-	// Digest of the artifact, "sha256:...", and for an archive what was taken from it
-	// to where.
-	Digest string            `json:"digest"`
-	Files  map[string]string `json:"files"` // path -> sha256
-	// Version is the one that a run has observed running; "" = none has yet.
-	Version string `json:"version,omitempty"`
-}
-
-// Stamp ties a digest to one version of a file.
-type Stamp struct {
-	Size    int64     `json:"size"`
-	ModTime time.Time `json:"mod_time"`
-	ID      string    `json:"id,omitempty"`
-	SHA256  string    `json:"sha256"`
 }
 
 // Path is where the record of a machine lies.
@@ -214,6 +124,15 @@ func (c Claim) With(plan string) Claim {
 	return c
 }
 
+// Renamed is the claim with the plan in place of its former names.
+func (c Claim) Renamed(former []string, plan string) Claim {
+	if !slices.ContainsFunc(c.Plans, func(p string) bool { return slices.Contains(former, p) }) {
+		return c
+	}
+	c.Plans = slices.DeleteFunc(slices.Clone(c.Plans), func(p string) bool { return slices.Contains(former, p) })
+	return c.With(plan)
+}
+
 func fill[K comparable, V any](m *map[K]V) {
 	if *m == nil {
 		*m = map[K]V{}
@@ -226,7 +145,7 @@ func (r *Record) Save(ctx context.Context, h host.Host, f host.Facts) error {
 	if !r.Snapshot.Worth() {
 		out.Snapshot = nil
 	}
-	b, err := json.MarshalIndent(&out, "", " ")
+	b, err := json.Marshal(&out)
 	if err != nil {
 		return err
 	}

@@ -74,12 +74,3 @@ func (t *test) overlay(adapter string) {
 	t.see(askRefused, 1, refused,
 		is(refused != nil && strings.Contains(strings.ToLower(refused.Error()), "803b0006")))
 }
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

@@ -98,3 +98,12 @@ func setAddress(ctx context.Context, h host.Host, folder, adapter string) error 
 	}
 	return err
 }
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

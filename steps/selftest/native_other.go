@@ -20,6 +20,12 @@ func (t *test) foreignServices() {
 	}
 }
 
+func (t *test) junction() {
+	if t.facts.OS == "windows" {
+		t.see(askJunction, 0, nil, t.nativeWhy)
+	}
+}
+
 func (t *test) connection() {
 	t.see(askPipe, 8, nil, t.nativeWhy)
 }
@@ -35,3 +41,8 @@ func (t *test) onLoopback() {
 		t.see(q.name, q.claim, nil, t.nativeWhy)
 	}
 }
+
+func thisProgram() ([]string, error) { return nil, errNotAsked }
+
+// Service is only for Windows.
+func Service() int { return 1 }

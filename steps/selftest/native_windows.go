@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
@@ -136,6 +137,27 @@ func (t *test) connection() {
 	network, unknown := networkLogon()
 	t.see(name, 8, fmt.Sprintf("%+v; code page %d; network logon %v", info, codePage, network),
 		errors.Join(err, unknown, is(info.Out == 4096 || info.In == 4096)))
+}
+
+// networkLogon reports whether this process has the group NETWORK, as a login by SSH gives it.
+func networkLogon() (bool, error) {
+	sid, err := windows.CreateWellKnownSid(windows.WinNetworkSid)
+	if err != nil {
+		return false, err
+	}
+	return windows.Token(0).IsMember(sid)
+}
+
+// pipe is what Windows says of a pipe.
+type pipe struct{ Flags, Out, In uint32 }
+
+func namedPipe(h windows.Handle) (p pipe, err error) {
+	ok, _, err := getNamedPipeInfo.Call(uintptr(h), uintptr(unsafe.Pointer(&p.Flags)), uintptr(unsafe.Pointer(&p.Out)),
+		uintptr(unsafe.Pointer(&p.In)), 0)
+	if ok == 0 {
+		return p, err
+	}
+	return p, nil
 }
 
 // later undoes something at the end of the area; what says so as a sentence.

@@ -1,26 +1,14 @@
 package selftest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"nodejoin/steps/host"
 )
-
-// The things that the test makes. Nothing else on a machine has these names.
-const (
-	ownName = "nodejoin-selftest"
-	ownKey  = `HKLM\SOFTWARE\` + ownName
-	ownVar  = "NODEJOIN_SELFTEST"
-)
-
-// ownPorts are reserved for a moment.
-var ownPorts = host.PortRange{Protocol: "tcp", First: 20499, Last: 20499}
 
 // machine: its description is complete and constant.
 func (t *test) machine() {
@@ -62,6 +50,7 @@ func (t *test) files() {
 	t.see("it is moved and removed", 0, nil, errors.Join(t.host.Rename(t.ctx, path, moved), t.host.Remove(t.ctx, moved)))
 	_, err = t.host.Stat(t.ctx, moved)
 	t.see("what is not there is absent", 0, err, isError(err, fs.ErrNotExist))
+	t.junction()
 }
 
 func (t *test) read(path string) (string, error) {
@@ -107,6 +96,7 @@ func (t *test) services() {
 		t.see(name, 0, have, errors.Join(err, is(same(have.ServiceConfig, want) && have.State == host.ServiceStopped)))
 	}
 	check("it is read back as it was written")
+	t.started(want)
 	want.Start, want.Environment = host.StartDisabled, []string{"A=1"}
 	want.Recovery, want.RecoveryReset = []host.RecoveryAction{{Action: "restart", Delay: 5e9}}, 3600
 	t.see("it is changed", 0, nil, t.host.UpdateService(t.ctx, want))
@@ -141,17 +131,6 @@ func (t *test) registry() {
 	t.see("values and key are removed", 0, nil, t.removeKey(t.ctx))
 	_, err = t.host.RegistryValue(t.ctx, ownKey, "dword")
 	t.see("a value of a key that is not there is absent", 0, err, isError(err, fs.ErrNotExist))
-}
-
-func (t *test) removeKey(ctx context.Context) error {
-	_, values, err := t.host.RegistryNames(ctx, ownKey)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrUnsupported) {
-		return nil
-	}
-	for _, v := range values {
-		err = errors.Join(err, t.host.DeleteRegistryValue(ctx, ownKey, v))
-	}
-	return errors.Join(err, t.host.DeleteRegistryKey(ctx, ownKey))
 }
 
 // environment: a variable of the machine.
@@ -254,48 +233,3 @@ func (t *test) network() {
 	t.see("the endpoints of HNS are listed", 5, len(endpoints), err)
 	t.onLoopback()
 }
-
-// ownNetworks are the HNS networks that the test makes.
-var ownNetworks = []string{ownName, ownName + "-2"}
-
-// clean removes what the test makes, as far as it is there.
-func (t *test) clean(ctx context.Context) error {
-	errs := []error{t.host.DeleteService(ctx, ownName), t.forgetAuthority(ctx)}
-	if t.facts.OS == "windows" {
-		errs = append(errs, t.removeKey(ctx), t.host.UnsetMachineEnv(ctx, ownVar), t.host.DeleteFirewallRule(ctx, ownName),
-			t.host.ReleasePorts(ctx, ownPorts))
-		for _, name := range ownNetworks {
-			errs = append(errs, t.host.DeleteHNSNetwork(ctx, name))
-		}
-	}
-	list, err := t.host.List(ctx, t.dir)
-	for _, f := range list {
-		err = errors.Join(err, t.host.Remove(ctx, host.Join(t.facts.OS, t.dir, f.Name)))
-	}
-	errs = append(errs, err, t.host.Remove(ctx, t.dir))
-	return errors.Join(slices.DeleteFunc(errs, func(err error) bool {
-		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrUnsupported)
-	})...)
-}
-
-// Questions that only Windows itself can be asked, by calls that package host does not have.
-const (
-	askForeign   = "some services of others cannot be read"
-	askEvent     = "the event log takes an entry"
-	askPipe      = "output goes through a pipe of 4096 bytes"
-	askPrivilege = "a network logon needs SeRemoteShutdownPrivilege for a reboot, another logon does not"
-
-	askOverlay   = "an overlay network is made on a loopback adapter"
-	askAnswers   = "HNS answers while a switch is made"
-	askVSID      = "a query reports the VSID"
-	askAddress   = "an overlay network reports its management address"
-	askSwitched  = "the adapter of a switch is vEthernet (NAME)"
-	askRefused   = "a network that names a vEthernet adapter is refused with 0x803b0006"
-	askMadeAgain = "a network is deleted, and made again at once"
-)
-
-var loopbackQuestions = []struct {
-	name  string
-	claim int
-}{{askOverlay, 1}, {askAnswers, 5}, {askVSID, 6}, {askAddress, 19}, {askSwitched, 1}, {askRefused, 1},
-	{askMadeAgain, 11}}

@@ -67,15 +67,6 @@ func requestReboot() error {
 	return nil
 }
 
-// networkLogon reports whether this process has the group NETWORK, as a login by SSH gives it.
-func networkLogon() (bool, error) {
-	sid, err := windows.CreateWellKnownSid(windows.WinNetworkSid)
-	if err != nil {
-		return false, err
-	}
-	return windows.Token(0).IsMember(sid)
-}
-
 func privilege(name string, on bool) error {
 	var token windows.Token
 	if err := windows.OpenProcessToken(windows.CurrentProcess(), windows.TOKEN_ADJUST_PRIVILEGES|windows.TOKEN_QUERY,
@@ -95,16 +86,4 @@ func privilege(name string, on bool) error {
 		return err
 	}
 	return windows.AdjustTokenPrivileges(token, false, &p, 0, nil, nil)
-}
-
-// pipe is what Windows says of a pipe.
-type pipe struct{ Flags, Out, In uint32 }
-
-func namedPipe(h windows.Handle) (p pipe, err error) {
-	ok, _, err := getNamedPipeInfo.Call(uintptr(h), uintptr(unsafe.Pointer(&p.Flags)), uintptr(unsafe.Pointer(&p.Out)),
-		uintptr(unsafe.Pointer(&p.In)), 0)
-	if ok == 0 {
-		return p, err
-	}
-	return p, nil
 }

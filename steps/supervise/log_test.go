@@ -2,6 +2,8 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -121,6 +123,24 @@ func TestLogTellsLoss(t *testing.T) {
 		`\S+Z \[supervise x\] 5 bytes of output were lost: .*\n\S+Z \[supervise x\] own words\n$`)
 	if !want.Match(b) {
 		t.Errorf("have %q", b)
+	}
+}
+
+func TestLogged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	code := Logged("test", path, 1<<20, 1, func(log io.Writer) int {
+		fmt.Fprintln(log, "line")
+		return 7
+	})
+	if b, err := os.ReadFile(path); err != nil || code != 7 || string(b) != "line\n" {
+		t.Errorf("code %d, the log has %q, %v", code, b, err)
+	}
+	code = Logged("test", filepath.Dir(path), 1<<20, 1, func(io.Writer) int {
+		t.Error("it works without its log")
+		return 0
+	})
+	if code != exitFailed {
+		t.Errorf("a folder as log: code %d", code)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -17,13 +18,13 @@ import (
 // proxy that can be cut.
 type TestMachine struct {
 	*machine
-	proxy *proxy
+	proxy *sshtest.Proxy
 }
 
 // NewTestMachine starts it.
 func NewTestMachine(t *testing.T) *TestMachine {
 	m := newMachine(t)
-	return &TestMachine{machine: m, proxy: newProxy(t, m.addr, 0)}
+	return &TestMachine{machine: m, proxy: sshtest.NewProxy(t, m.addr, 0)}
 }
 
 // Home is the folder of the user that logs in, Data nodejoin's folder in it.
@@ -38,11 +39,11 @@ func (m *TestMachine) Agents() (string, error) {
 
 // Dial connects to it.
 func (m *TestMachine) Dial(ctx context.Context) (Conn, error) {
-	return DialSSH(ctx, m.config(m.proxy.addr), selfAgent)
+	return DialSSH(ctx, m.config(m.proxy.Addr), selfAgent)
 }
 
 // Cut ends its connections.
-func (m *TestMachine) Cut() { m.proxy.cut() }
+func (m *TestMachine) Cut() { m.proxy.Cut() }
 
 // Hostile is a machine whose SSH server runs serve for each command, with the digest that the agent should have,
 // instead of a command.

@@ -218,6 +218,12 @@ func (r *hostileRun) run(ctx context.Context) {
 			note(i, h.Err)
 		}
 		r.seen = append(r.seen, out)
+	case "pause":
+		out := s.Pause(ctx, nil)
+		for i, h := range out {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, out)
 	case "diagnose":
 		out := s.Diagnose(ctx)
 		for i, h := range out {

@@ -340,6 +340,16 @@ var otherLies = []lie{
 	}},
 	{name: "diagnose has symptoms of a machine that did not join", on: "diagnose",
 		reply: field("symptoms", []object{{"id": "x", "severity": "error"}}), want: distrust},
+	{name: "a guard with escapes", on: "check", reply: func(o object) any {
+		o["guard"] = object{"version": 1, "at": "2026-01-01T00:00:00Z", "tries": object{escape: object{"count": 1}},
+			"problems": []object{{"id": escape, "text": escape}}, "fixed": object{"steps": []string{escape}}}
+		o["paused"] = object{"by": escape, "reason": escape}
+		return o
+	}},
+	{name: "pause hangs", on: "pause", raw: hang, want: noAnswer},
+	{name: "pause without a beginning", on: "pause", reply: field("before", object{"by": "x"}), want: distrust},
+	{name: "pause has escapes", on: "pause",
+		reply: field("before", object{"by": escape, "since": "2026-01-01T00:00:00Z", "reason": escape})},
 	{name: "selftest hangs", on: "selftest", raw: hang, want: noAnswer},
 	{name: "selftest names a run", on: "selftest", reply: field("run", "https://x"), want: distrust},
 	{name: "selftest has differences of a machine that is as before", on: "selftest",

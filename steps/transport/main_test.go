@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,8 +27,9 @@ import (
 // The test program is its own agent: pushed to a folder and started there with
 // "serve", it answers with a host of plain files.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "serve" {
-		if err := serveTestAgent(os.Args[2]); err != nil {
+	becomeInTest()
+	if len(os.Args) >= 3 && os.Args[1] == "serve" {
+		if err := serveTestAgent(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor"))
 }
 
-func serveTestAgent(dataHex string) error {
+func serveTestAgent(args []string) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -46,7 +48,7 @@ func serveTestAgent(dataHex string) error {
 	if err != nil {
 		return err
 	}
-	data, err := hex.DecodeString(dataHex)
+	data, err := hex.DecodeString(args[0])
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,13 @@ func serveTestAgent(dataHex string) error {
 			os.Exit(2)
 		}()
 	}
-	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{
+	owner := 0
+	if len(args) > 1 {
+		if owner, err = strconv.Atoi(args[1]); err != nil {
+			return err
+		}
+	}
+	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner,
 		Host: newFileHost(dir), Artifacts: noArtifacts{}, DataDir: dir, Program: exe,
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
 	})

@@ -59,8 +59,8 @@ func TestPackedAgent(t *testing.T) {
 				}
 				m.command(s)
 			}
-			p := newProxy(t, m.addr, 0)
-			conn, err := DialSSH(t.Context(), m.config(p.addr), agents)
+			p := sshtest.NewProxy(t, m.addr, 0)
+			conn, err := DialSSH(t.Context(), m.config(p.Addr), agents)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestPackedAgent(t *testing.T) {
 				t.Errorf("tar ran %d times, want once", unpacked.Load())
 			}
 			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
-			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), leftover) {
+			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), wire.Leftover) {
 				t.Fatalf("%v, %v: want the agent alone", list, err)
 			}
 			if fi, err := list[0].Info(); err != nil || time.Since(fi.ModTime()) > leftoverAge {

@@ -40,6 +40,8 @@ type rpc struct {
 	ended chan struct{} // closed when nothing more will come
 	why   error         // set before ended is closed
 
+	before becoming // of the goroutine that reads, until ended is closed
+
 	bytes, values atomic.Int64 // of the wire.Bound of the running call; 0 = none runs
 
 	mu   sync.Mutex
@@ -47,9 +49,10 @@ type rpc struct {
 	life func()            // hears that the agent has said something; nil but during a call
 }
 
-// newRPC speaks over the agent's output r and input w; the agent may not run yet.
-func newRPC(r io.Reader, w io.WriteCloser, abort func(cause error)) *rpc {
-	c := &rpc{abort: abort, hello: make(chan struct{}), ended: make(chan struct{})}
+// newRPC speaks over the agent's output r and input w; the agent may not run yet. The password is for the program that
+// gives the agent root's rights; "" = there is none.
+func newRPC(r io.Reader, w io.WriteCloser, abort func(cause error), password string) *rpc {
+	c := &rpc{abort: abort, hello: make(chan struct{}), ended: make(chan struct{}), before: becoming{password: password}}
 	ch := wire.NewChannel(r, w)
 	ch.Limit = c.limit
 	c.client = jrpc2.NewClient(&incoming{Channel: ch, rpc: c}, nil)
@@ -71,9 +74,17 @@ func (c *rpc) close() { _ = c.client.Close() }
 // before the reply that follows them, and passes on replies.
 type incoming struct {
 	*wire.Channel
-	rpc   *rpc
-	noise int
-	flood flood
+	rpc     *rpc
+	noise   int
+	flood   flood
+	sending sync.Mutex
+}
+
+// Send writes one message; the goroutine that reads may answer while another sends.
+func (i *incoming) Send(msg []byte) error {
+	i.sending.Lock()
+	defer i.sending.Unlock()
+	return i.Channel.Send(msg)
 }
 
 func (i *incoming) Recv() ([]byte, error) {
@@ -97,6 +108,11 @@ func (i *incoming) Recv() ([]byte, error) {
 			continue
 		}
 		if m.Method != wire.NoteHello && !i.rpc.spoke() {
+			if ok, err := i.rpc.before.answer(m.Method, m.Params, i.Send); err != nil {
+				return nil, i.end(fmt.Errorf("%w: %w", errNoAgent, err))
+			} else if ok {
+				continue
+			}
 			// For example a program that echoes its input.
 			return nil, i.end(fmt.Errorf("%w: the first message is %q", errNoAgent, m.Method))
 		}

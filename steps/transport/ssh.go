@@ -52,6 +52,10 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 	if err := checkDataDir(c); err != nil {
 		return nil, err
 	}
+	password, err := c.Become.password(c.Host)
+	if err != nil {
+		return nil, err
+	}
 	// The agent is looked up, and where needed built, while the connection is made.
 	type found struct {
 		file agentFile
@@ -79,7 +83,7 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 		return nil, &ConnectError{Reason: ReasonAgent, Host: w.name, Summary: "no agent for this machine",
 			Detail: fmt.Sprintf("%s/%s: %v", c.OS, c.Arch, f.err), Err: f.err}
 	}
-	s := &sshConn{cfg: c, way: w, file: f.file, over: make(chan struct{})}
+	s := &sshConn{cfg: c, password: password, way: w, file: f.file, over: make(chan struct{})}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.work.Go(func() { keepAlive(life, w.last(), c.KeepAlive, s.ping, s.lose) })
@@ -98,12 +102,13 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 // sshConn is a Conn through the agent of a machine. But for Close its calls are
 // made one at a time.
 type sshConn struct {
-	cfg  SSHConfig
-	way  *way
-	file agentFile
-	stop context.CancelFunc
-	work sync.WaitGroup // keep-alive and over
-	over chan struct{}  // closed when the connection has ended
+	cfg      SSHConfig
+	password string // for cfg.Become
+	way      *way
+	file     agentFile
+	stop     context.CancelFunc
+	work     sync.WaitGroup // keep-alive and over
+	over     chan struct{}  // closed when the connection has ended
 
 	sftp   *sftp.Client // opened when first needed
 	staged bool         // something was brought to the machine
@@ -147,13 +152,13 @@ func (s *sshConn) lostBy() error {
 func (s *sshConn) start(ctx context.Context) error {
 	var p *process
 	err := s.bounded(ctx, "start the agent", func() (err error) {
-		p, err = start(s.way.last(), s.file.serve())
+		p, err = start(s.way.last(), s.file.line(s.cfg.Become))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	r := newRPC(p, p, s.lose)
+	r := newRPC(p, p, s.lose, s.password)
 	s.mu.Lock()
 	s.rpc, s.proc = r, p
 	s.mu.Unlock()
@@ -296,6 +301,9 @@ func (s *sshConn) ready(ctx context.Context) error {
 			return nil
 		}
 		if !errors.Is(err, errNoAgent) {
+			return err
+		}
+		if err := s.refused(r); err != nil {
 			return err
 		}
 		if lost := s.lostBy(); lost != nil {

@@ -40,6 +40,8 @@ type SSHConfig struct {
 	OS      string // of the machine: "windows" or "linux"
 	Arch    string // "amd64" or "arm64"; "" = amd64
 	DataDir string // nodejoin's folder there; "" = DefaultDataDir(OS)
+	// Become says how the user gets root's rights on Linux; nil = it has them.
+	Become *Become
 
 	// ConfigFile replaces ~/.ssh/config; "none" reads no file.
 	ConfigFile string

@@ -21,6 +21,7 @@ const (
 type way struct {
 	clients []*ssh.Client
 	name    string // "Administrator@10.0.0.21:22"
+	user    string // of the last
 	target  string // address and port of the last, as they were written
 }
 
@@ -48,7 +49,8 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 			Detail: err.Error(),
 			Remedy: "fix ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
 	}
-	w := &way{name: hops[len(hops)-1].name(), target: hops[len(hops)-1].addr()}
+	last := hops[len(hops)-1]
+	w := &way{name: last.name(), user: last.user, target: last.addr()}
 	for i, h := range hops {
 		client, err := w.dialHop(ctx, c, h, i == len(hops)-1)
 		if err != nil {

@@ -68,7 +68,7 @@ func removeAgents(c *sftp.Client, dir string) error {
 	}
 	others := false
 	for _, fi := range list {
-		if !strings.HasPrefix(fi.Name(), "nodejoin-agent-") || fi.IsDir() {
+		if !strings.HasPrefix(fi.Name(), wire.AgentPrefix) || fi.IsDir() {
 			others = true
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/sftp"
 
 	"nodejoin/steps/agentbin"
+	"nodejoin/steps/transport/wire"
 )
 
 // unpackBound is how long a machine may take to unpack the agent: some 11 MB.
@@ -35,7 +36,7 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 	if err != nil {
 		return false, err
 	}
-	dir := temp + ".d" + leftover
+	dir := temp + ".d" + wire.Leftover
 	defer discard(c, dir)
 	if err := c.Mkdir(dir); err != nil {
 		return false, fmt.Errorf("make folder %s: %w", dir, err)

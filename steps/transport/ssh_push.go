@@ -17,6 +17,7 @@ import (
 	"github.com/pkg/sftp"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
 )
 
 // agentFile is the agent on both sides.
@@ -37,7 +38,7 @@ type agentFile struct {
 var agentFolder = []string{".nodejoin", "agent"}
 
 func newAgentFile(c SSHConfig, local, digest string) agentFile {
-	name := "nodejoin-agent-" + digest[:min(16, len(digest))]
+	name := wire.AgentPrefix + digest[:min(16, len(digest))]
 	if c.OS == "windows" {
 		name += ".exe"
 	}
@@ -55,6 +56,14 @@ func (a agentFile) serve() string {
 		program = strings.ReplaceAll(program, `\`, "/")
 	}
 	return program + " serve " + hex.EncodeToString([]byte(a.data))
+}
+
+// line is the command line that starts the agent.
+func (a agentFile) line(b *Become) string {
+	if b != nil {
+		return a.become(b)
+	}
+	return a.serve()
 }
 
 // sftpPath is the form of a machine's path in SFTP: OpenSSH on Windows has
@@ -127,7 +136,7 @@ func (s *sshConn) push(ctx context.Context) error {
 		return err
 	}
 	// Its own name: two controllers may push at the same time.
-	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + leftover
+	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
 	sweep(c, path.Dir(dest))
 	unpacked, err := s.pushPacked(ctx, c, temp, fi.Size(), alive)
 	if err != nil {
@@ -150,12 +159,8 @@ func (s *sshConn) push(ctx context.Context) error {
 	return nil
 }
 
-// leftover ends the names of agents that are being sent or were replaced;
-// leftoverAge is when they are nobody's any more.
-const (
-	leftover    = ".new"
-	leftoverAge = time.Hour
-)
+// leftoverAge is when what is being sent or was replaced is nobody's any more.
+const leftoverAge = time.Hour
 
 // sweep removes what interrupted pushes left. Its failures do not matter.
 func sweep(c *sftp.Client, dir string) {
@@ -164,7 +169,7 @@ func sweep(c *sftp.Client, dir string) {
 		return
 	}
 	for _, fi := range list {
-		if strings.HasPrefix(fi.Name(), "nodejoin-agent-") && strings.HasSuffix(fi.Name(), leftover) &&
+		if strings.HasPrefix(fi.Name(), wire.AgentPrefix) && strings.HasSuffix(fi.Name(), wire.Leftover) &&
 			time.Since(fi.ModTime()) > leftoverAge {
 			discard(c, path.Join(dir, fi.Name()))
 		}
@@ -231,7 +236,7 @@ func replace(c *sftp.Client, temp, dest string) error {
 		return nil
 	}
 	if err := c.Remove(dest); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		_ = c.Rename(dest, dest+"."+strings.ToLower(rand.Text()[:8])+leftover)
+		_ = c.Rename(dest, dest+"."+strings.ToLower(rand.Text()[:8])+wire.Leftover)
 	}
 	return c.Rename(temp, dest)
 }

@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -74,16 +75,16 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 
 func TestPushInterrupted(t *testing.T) {
 	m := newMachine(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 1 << 20
-	conn := m.dial(t, m.config(p.addr))
+	p := sshtest.NewProxy(t, m.addr, 0)
+	p.CutAt = 1 << 20
+	conn := m.dial(t, m.config(p.Addr))
 	_, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
 	list, _ := filepath.Glob(filepath.Join(m.home, ".nodejoin", "agent", "*"))
 	for _, f := range list {
-		if !strings.HasSuffix(f, leftover) {
+		if !strings.HasSuffix(f, wire.Leftover) {
 			t.Errorf("%s is there after an interrupted push", f)
 		}
 	}

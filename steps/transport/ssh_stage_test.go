@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -30,9 +31,9 @@ func artifact(t *testing.T, size int) steps.Source {
 func TestStage(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 1 << 40
-	conn := m.dial(t, m.config(p.addr))
+	p := sshtest.NewProxy(t, m.addr, 0)
+	p.CutAt = 1 << 40
+	conn := m.dial(t, m.config(p.Addr))
 	src := artifact(t, 3<<20)
 	var last, total int64
 	if err := conn.Stage(t.Context(), src, func(d, n int64) { last, total = d, n }); err != nil {
@@ -45,11 +46,11 @@ func TestStage(t *testing.T) {
 	if have, err := fileDigest(blob); err != nil || have != src.SHA256 {
 		t.Fatalf("staged: %s, %v", have, err)
 	}
-	before := p.sent.Load()
+	before := p.Sent.Load()
 	if err := conn.Stage(t.Context(), src, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.sent.Load() - before; n > 4096 {
+	if n := p.Sent.Load() - before; n > 4096 {
 		t.Errorf("a staged artifact cost %d bytes", n)
 	}
 
@@ -108,9 +109,9 @@ func TestStageUsedIsRemoved(t *testing.T) {
 func TestDropInStage(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	p.cutAt = 2 << 20
-	conn := m.dial(t, m.config(p.addr))
+	p := sshtest.NewProxy(t, m.addr, 0)
+	p.CutAt = 2 << 20
+	conn := m.dial(t, m.config(p.Addr))
 	src := artifact(t, 8<<20)
 	if err := conn.Stage(t.Context(), src, nil); !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
@@ -128,8 +129,8 @@ func TestDropInStage(t *testing.T) {
 func TestCancelInStage(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	conn := m.dial(t, m.config(p.addr))
+	p := sshtest.NewProxy(t, m.addr, 0)
+	conn := m.dial(t, m.config(p.Addr))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	err := conn.Stage(ctx, artifact(t, 32<<20), func(done, _ int64) { cancel(why) })

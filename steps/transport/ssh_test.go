@@ -14,6 +14,7 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -95,19 +96,19 @@ func TestRoundTrips(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
 	trips := func(n int) (handshake, run int64) {
-		p := newProxy(t, m.addr, 20*time.Millisecond)
-		w, err := dialWay(t.Context(), m.config(p.addr))
+		p := sshtest.NewProxy(t, m.addr, 20*time.Millisecond)
+		w, err := dialWay(t.Context(), m.config(p.Addr))
 		if err != nil {
 			t.Fatal(err)
 		}
-		handshake = p.trips.Load()
+		handshake = p.Trips.Load()
 		w.close()
-		q := newProxy(t, m.addr, 20*time.Millisecond)
-		conn := m.dial(t, m.config(q.addr))
+		q := sshtest.NewProxy(t, m.addr, 20*time.Millisecond)
+		conn := m.dial(t, m.config(q.Addr))
 		if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), n), nil); err != nil {
 			t.Fatal(err)
 		}
-		return handshake, q.trips.Load() - handshake
+		return handshake, q.Trips.Load() - handshake
 	}
 	for _, n := range []int{1, 60} {
 		handshake, run := trips(n)
@@ -123,18 +124,18 @@ func TestRoundTripsOfApply(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
 	trips := func(n int) int64 {
-		p := newProxy(t, m.addr, 20*time.Millisecond)
-		conn := m.dial(t, m.config(p.addr))
+		p := sshtest.NewProxy(t, m.addr, 20*time.Millisecond)
+		conn := m.dial(t, m.config(p.Addr))
 		req := directories(t.TempDir(), n)
 		if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
 			t.Fatal(err)
 		}
-		before := p.trips.Load()
+		before := p.Trips.Load()
 		reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {})
 		if err != nil || len(reply.Changed) != n {
 			t.Fatalf("apply of %d steps: %+v, %v", n, reply, err)
 		}
-		return p.trips.Load() - before
+		return p.Trips.Load() - before
 	}
 	one, many := trips(1), trips(60)
 	t.Logf("apply: %d round trips for 1 step, %d for 60", one, many)
@@ -194,12 +195,12 @@ func slowStep(dir string) executor.Request {
 func TestDropInApply(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	conn := m.dial(t, m.config(p.addr))
+	p := sshtest.NewProxy(t, m.addr, 0)
+	conn := m.dial(t, m.config(p.Addr))
 	dir := t.TempDir()
 	_, err := Do(t.Context(), conn, wire.Apply, slowStep(dir), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
-			p.cut()
+			p.Cut()
 		}
 	})
 	if !errors.Is(err, ErrDropped) {
@@ -236,13 +237,13 @@ func TestCancelInApply(t *testing.T) {
 func TestSilentMachine(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)
-	p := newProxy(t, m.addr, 0)
-	c := m.config(p.addr)
+	p := sshtest.NewProxy(t, m.addr, 0)
+	c := m.config(p.Addr)
 	c.KeepAlive = 50 * time.Millisecond
 	conn := m.dial(t, c)
 	_, err := Do(t.Context(), conn, wire.Apply, slowStep(t.TempDir()), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
-			p.stalled.Store(true)
+			p.Stalled.Store(true)
 		}
 	})
 	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "no sign of life") {

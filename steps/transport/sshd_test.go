@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nodejoin/steps/event"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -70,8 +71,8 @@ func TestOpenSSH(t *testing.T) {
 		}
 		return c.Close() == nil
 	})
-	p := newProxy(t, addr.String(), 20*time.Millisecond)
-	c := m.config(p.addr)
+	p := sshtest.NewProxy(t, addr.String(), 20*time.Millisecond)
+	c := m.config(p.Addr)
 	c.User = "root"
 	req := directories(filepath.Join(dir, "made"), 30)
 	src := artifact(t, 4<<20)
@@ -93,23 +94,23 @@ func TestOpenSSH(t *testing.T) {
 		return len(left) == 0
 	})
 
-	q := newProxy(t, addr.String(), 20*time.Millisecond)
-	c = m.config(q.addr)
+	q := sshtest.NewProxy(t, addr.String(), 20*time.Millisecond)
+	c = m.config(q.Addr)
 	c.User, c.HostKey, c.KnownHosts = "root", ssh.FingerprintSHA256(m.host.PublicKey()), nil
 	start := time.Now()
 	conn = m.dial(t, c)
-	handshake := q.trips.Load()
+	handshake := q.Trips.Load()
 	check, err := Do(t.Context(), conn, wire.Check, req, nil)
 	if err != nil || check.Mutations != 0 {
 		t.Fatalf("%+v, %v", check, err)
 	}
 	t.Logf("no-op at 40 ms: %s, %d round trips up to the start of the agent, %d in all", time.Since(start), handshake,
-		q.trips.Load())
+		q.Trips.Load())
 
 	// A lost connection in the middle of a step.
 	_, err = Do(t.Context(), conn, wire.Apply, slowStep(dir), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
-			q.cut()
+			q.Cut()
 		}
 	})
 	if !errors.Is(err, ErrDropped) {

@@ -29,6 +29,9 @@ func serve(os string) (command, args []string) {
 	return nil, []string{"netexec", fmt.Sprintf("--http-port=%d", webPort)}
 }
 
+// question is what a container of the asking pod asks.
+type question struct{ flow, host, url string }
+
 // asks is the command in the same image that asks a question and exits with 0 if it is answered. For a
 // question with a URL any answer counts.
 func asks(os string, q question) (command, args []string) {

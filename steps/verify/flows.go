@@ -248,9 +248,6 @@ func (r *run) await(ctx context.Context, s *server) {
 // kubeletPort is the port of the kubelet's API, which answers everybody, even if only with "unauthorized".
 const kubeletPort = "10250"
 
-// question is what a container of the asking pod asks.
-type question struct{ flow, host, url string }
-
 // ask runs the pod that asks, and asks from outside.
 func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 	if !s.up {

@@ -120,6 +120,20 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// TestLimit: a unit that hangs is ended after three times its usual time.
+func TestLimit(t *testing.T) {
+	r := &runner{timeout: 30 * time.Minute, times: map[string]float64{"p.TestShort": 2, "p.TestLong": 100.2, "q": 1000}}
+	for name, want := range map[string]time.Duration{"TestShort": leastLimit, "TestLong": 301 * time.Second,
+		"TestNew": 30 * time.Minute} {
+		if have := r.limit(unit{pkg: "p", test: name}); have != want {
+			t.Errorf("%s: %v, want %v", name, have, want)
+		}
+	}
+	if have := r.limit(unit{pkg: "q"}); have != r.timeout {
+		t.Errorf("%v, want %v", have, r.timeout)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	units := []unit{{pkg: "p", test: "TestAlone", alone: true}, {pkg: "p", test: "TestShort"}, {pkg: "q"},
 		{pkg: "p", test: "TestLong"}, {pkg: "p", test: "TestNew"}}
@@ -141,7 +155,7 @@ func TestAlone(t *testing.T) {
 		t.Errorf("%+v, %v", units, err)
 	}
 	if err := markAlone(units[1:], true); err == nil {
-		t.Error("a test that is gone was not missed")
+		t.Error("a missing test was not reported")
 	}
 	if err := markAlone(units[1:], false); err != nil {
 		t.Errorf("a part of the tests: %v", err)

@@ -45,7 +45,8 @@ func main() {
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("lanes", flag.ContinueOnError)
 	lanes := flags.Int("lanes", runtime.NumCPU(), "units that run at once")
-	timeout := flags.Duration("timeout", 30*time.Minute, "bound of one unit")
+	timeout := flags.Duration("timeout", 30*time.Minute,
+		"bound of one unit; one that has passed before may take three times as long as then")
 	pattern := flags.String("test.run", "", "run only tests that match")
 	also := flags.String("also", "", "packages beside those of this module, if none is named")
 	if err := flags.Parse(args); err != nil {

@@ -40,9 +40,9 @@ exit $?`
 
 // runner runs units.
 type runner struct {
-	dir       string // for what the tests of all units build
-	pattern   string // of the tests that are wanted; "" = all
-	timeout   time.Duration
+	dir       string        // for what the tests of all units build
+	pattern   string        // of the tests that are wanted; "" = all
+	timeout   time.Duration // the longest bound of a unit
 	test2json string
 	events    *events
 
@@ -88,8 +88,9 @@ func (r *runner) run(ctx context.Context, units []unit, lanes int) error {
 
 // one runs a unit and passes on its events. An error is of this program, not of a test.
 func (r *runner) one(ctx context.Context, u unit) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.timeout+time.Minute, fmt.Errorf("%s had not ended after %v", u,
-		r.timeout+time.Minute))
+	limit := r.limit(u)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+time.Minute, fmt.Errorf("%s had not ended after %v", u,
+		limit+time.Minute))
 	defer cancel()
 	// test2json stays outside: it reads to the end of the output, which a program that the
 	// test has left behind holds open until the namespace ends. Each dies with its parent.
@@ -99,7 +100,7 @@ func (r *runner) one(ctx context.Context, u unit) error {
 	}
 	cmd := exec.CommandContext(ctx, r.test2json, "-t", "-p", u.pkg, "setpriv", "--pdeathsig", "KILL",
 		"unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", place, "lane", files,
-		u.bin, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+r.timeout.String(), "-test.run="+r.wanted(u))
+		u.bin, "-test.v=test2json", "-test.paniconexit0", "-test.timeout="+limit.String(), "-test.run="+r.wanted(u))
 	cmd.Dir = u.dir
 	cmd.Env = append(append(os.Environ(), "NODEJOIN_TEST_BUILDS="+filepath.Join(r.dir, "builds")), u.env...)
 	cmd.Stderr = os.Stderr
@@ -135,6 +136,21 @@ func (r *runner) one(ctx context.Context, u unit) error {
 		copyErr = errors.Join(copyErr, r.events.say(u, fmt.Sprintf("lanes: %s: %v", u, why)))
 	}
 	return errors.Join(copyErr, r.events.end(u, err != nil))
+}
+
+// leastLimit is time for a unit that usually takes seconds, on a machine with other work.
+const leastLimit = 3 * time.Minute
+
+// limit is how long a unit may take: three times as long as when it last passed. A unit that never passed may take the
+// whole timeout.
+func (r *runner) limit(u unit) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	usual, known := r.times[u.String()]
+	if !known {
+		return r.timeout
+	}
+	return min(max(time.Duration(3*usual*float64(time.Second)).Round(time.Second), leastLimit), r.timeout)
 }
 
 // wanted is the pattern of the tests of a unit.

@@ -5,7 +5,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -14,6 +17,25 @@ type file struct {
 	name string
 	mode fs.FileMode
 	data []byte
+	// owner is the number of its user and group, in an image.
+	owner int
+}
+
+// tar writes the file, or a folder, whose name ends in a slash.
+func (f file) tar(t *tar.Writer, at time.Time) error {
+	h := &tar.Header{Name: f.name, Mode: int64(f.mode.Perm()), Size: int64(len(f.data)), Uid: f.owner, Gid: f.owner,
+		ModTime: at, Format: tar.FormatUSTAR}
+	if f.mode.IsDir() {
+		h.Typeflag = tar.TypeDir
+	}
+	if f.mode&fs.ModeSticky != 0 {
+		h.Mode |= 0o1000
+	}
+	if err := t.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := t.Write(f.data)
+	return err
 }
 
 func tarred(files []file, at time.Time) ([]byte, error) {
@@ -24,11 +46,7 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 	}
 	t := tar.NewWriter(gz)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: at, Format: tar.FormatUSTAR}
-		if err := t.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := t.Write(f.data); err != nil {
+		if err := f.tar(t, at); err != nil {
 			return nil, err
 		}
 	}
@@ -52,4 +70,15 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 	}
 	err := z.Close()
 	return out.Bytes(), err
+}
+
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+
+// errJoin closes in order and reports what failed first.
+func errJoin(closers ...func() error) error {
+	var errs []error
+	for _, c := range closers {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
 }

@@ -1,8 +1,9 @@
 // Command release makes what a release consists of: for each platform the program with its agents in an archive, an
-// SBOM of it (SPDX 2.3), and SHA256SUMS over all. The same commit gives the same bytes in every folder.
+// SBOM of it (SPDX 2.3), with -image a container image of its Linux platforms, and SHA256SUMS over all. The same
+// commit gives the same bytes in every folder.
 //
 //	go generate ./steps/agentbin
-//	go run ./examples/internal/release -version v1.2.3 -o dist
+//	go run ./examples/internal/release -version v1.2.3 -o dist -image
 package main
 
 import (
@@ -11,17 +12,17 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/hex"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"nodejoin/steps/agentbin"
 )
@@ -31,7 +32,8 @@ func main() {
 	flag.StringVar(&r.version, "version", "dev", "version that the program says")
 	flag.StringVar(&r.out, "o", "dist", "folder of the release; it must not exist")
 	flag.IntVar(&r.limit, "limit", 60_000_000, "bytes that a program may have")
-	flag.IntVar(&r.memory, "memory", 40_000_000, "bytes of memory that a plan of the quickstart may take")
+	flag.IntVar(&r.memory, "memory", 44_000_000, "bytes of memory that a plan of the quickstart may take")
+	flag.BoolVar(&r.image, "image", false, "also make a container image: an OCI layout in a tar file")
 	platforms := flag.String("platforms", strings.Join(agentbin.Targets, " "), "os/arch of each program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -47,6 +49,7 @@ type release struct {
 	version, out string
 	limit        int
 	memory       int
+	image        bool
 	time         time.Time // of the commit; what the archives say
 }
 
@@ -57,7 +60,11 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 	if err := r.date(ctx); err != nil {
 		return err
 	}
-	sums := map[string]string{}
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		return fmt.Errorf("run it in the folder of the repository: %w", err)
+	}
+	files, images := map[string][]byte{}, map[string]v1.Image{}
 	for _, p := range platforms {
 		goos, arch, _ := strings.Cut(p, "/")
 		program, err := r.build(ctx, goos, arch)
@@ -76,22 +83,40 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 		if err != nil {
 			return err
 		}
+		if err := r.builtWith(info.GoVersion, string(text)); err != nil {
+			return err
+		}
 		bill, err := spdx(info, name, r.version, digest(program), r.time)
 		if err != nil {
 			return err
 		}
-		for file, b := range map[string][]byte{name + archiveSuffix(goos): archive, name + ".spdx.json": bill} {
-			if err := os.WriteFile(filepath.Join(r.out, file), b, 0o644); err != nil {
+		files[name+archiveSuffix(goos)], files[name+".spdx.json"] = archive, bill
+		if r.image && goos == "linux" {
+			if images[p], err = image(program, goos, arch, r.version, r.time); err != nil {
 				return err
 			}
-			sums[file] = digest(b)
 		}
 	}
-	var text strings.Builder
-	for _, file := range sorted(sums) {
-		fmt.Fprintf(&text, "%s  %s\n", sums[file], file)
+	if len(images) > 0 {
+		b, err := imageArchive(images, r.time)
+		if err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
+		files["nodejoin_"+strings.TrimPrefix(r.version, "v")+"_image.tar"] = b
 	}
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(text.String()), 0o644)
+	return r.write(files)
+}
+
+// write writes the files of the release, and SHA256SUMS.
+func (r *release) write(files map[string][]byte) error {
+	var sums bytes.Buffer
+	for _, name := range sorted(files) {
+		if err := os.WriteFile(filepath.Join(r.out, name), files[name], 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%s  %s\n", digest(files[name]), name)
+	}
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
 // date reads SOURCE_DATE_EPOCH (reproducible-builds.org), else the time of the commit.
@@ -138,7 +163,7 @@ func archiveSuffix(goos string) string {
 
 // archive packs the program with what belongs to it.
 func (r *release) archive(goos string, program []byte) ([]byte, error) {
-	files := []file{{"nodejoin", 0o755, program}}
+	files := []file{{name: "nodejoin", mode: 0o755, data: program}}
 	if goos == "windows" {
 		files[0].name += ".exe"
 	}
@@ -147,7 +172,7 @@ func (r *release) archive(goos string, program []byte) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("run it in the folder of the repository: %w", err)
 		}
-		files = append(files, file{name, 0o644, b})
+		files = append(files, file{name: name, mode: 0o644, data: b})
 	}
 	if goos == "windows" {
 		return zipped(files, r.time)
@@ -158,22 +183,4 @@ func (r *release) archive(goos string, program []byte) ([]byte, error) {
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
-}
-
-func sorted(m map[string]string) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// errJoin closes in order and reports what failed first.
-func errJoin(closers ...func() error) error {
-	var errs []error
-	for _, c := range closers {
-		errs = append(errs, c())
-	}
-	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestReproducible(t *testing.T) {
 		}
 		programs = append(programs, program)
 		for _, pack := range []func([]file, time.Time) ([]byte, error){tarred, zipped} {
-			b, err := pack([]file{{"nodejoin", 0o755, program}}, at)
+			b, err := pack([]file{{name: "nodejoin", mode: 0o755, data: program}}, at)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,5 +90,26 @@ func TestReproducible(t *testing.T) {
 	}
 	if len(d.Packages) != len(info.Deps)+2 || len(d.Relationships) != len(d.Packages) {
 		t.Errorf("%d packages and %d relationships for %d modules", len(d.Packages), len(d.Relationships), len(info.Deps))
+	}
+}
+
+// TestActionsArePinned: workflows name the actions of others by commit, with the version beside it.
+func TestActionsArePinned(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", ".github", "workflows", "*.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	pinned := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			_, action, ok := strings.Cut(strings.TrimSpace(line), "uses: ")
+			if ok && !strings.HasPrefix(action, "./") && !pinned.MatchString(action) {
+				t.Errorf("%s: %s", filepath.Base(f), action)
+			}
+		}
 	}
 }

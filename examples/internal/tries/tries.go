@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,17 +40,20 @@ var Classes = []Class{
 		{"steps/transport", "^(TestHostileHosts|TestHostileMemory|TestLiesAreMany|TestPanicOverOneHost|TestSilentMachine|" +
 			"TestBrokenAgentIsReplaced|TestAgentThatDoesNotStart|TestCrashOfTheAgent|TestServingCertificateByConnection|" +
 			"TestGreeting|TestSecretsWaitForTheAgent|TestPackedAgent)$"},
-		{"steps/transport/wire", "^(TestEveryTextIsCleaned|TestEveryCallIsBounded|TestAdmitBounds|TestChannelLines)$"},
+		{"steps/transport/wire", "^(TestEveryTextIsCleaned|TestEveryFieldLies|TestEveryCallIsBounded|TestAdmitBounds|" +
+			"TestChannelLines)$"},
 		{"cmd/nodejoin/internal/bundle", "^TestBundle"}, {"steps/collect", "^TestGatherIsBounded$"},
 	}},
 	{"inputs kept from 30 minutes of fuzzing the wire", []Tests{{"steps/transport/wire", "^Fuzz"}}},
 	{"connections cut, runs killed, machines rebooted", []Tests{
 		{"steps/transport", "^(TestPushInterrupted|TestDropIn.*|TestCancelIn.*|TestLeaveOverSSHCut)$"},
 		{"steps/engine", "^(TestKilled.*|TestUpgradeKilledAgainAndAgain|TestPruneKilled|TestRolledBackAfterAKill)$"},
+		{"cmd/nodejoin", "^TestChaos$"},
 	}},
 	{"users of a host without administrator's rights", []Tests{
 		{"steps/transport/agent", "^(TestForeign.*|TestOwnFolder)$"}, {"steps/transport", "^TestAgentFolderIsClosed$"},
-		{"steps/executor", "^TestForgedRecord$"}, {"steps/host/linux", "^TestPrivateIncludesTheOwner$"},
+		{"steps/executor", "^(TestForgedRecord|TestForeignLinkToTheDataFolder)$"},
+		{"steps/host/linux", "^TestPrivateIncludesTheOwner$"},
 	}},
 	{"SSH host keys, logins and options", []Tests{
 		{"steps/transport", "^(TestHostKey.*|TestLogin|TestKeyboardInteractive|TestSSHAgent|TestJumpHosts|TestSSHConfig.*|" +
@@ -60,6 +64,15 @@ var Classes = []Class{
 	{"hostile plans", []Tests{
 		{"plan", "^(TestLimits|TestLoadRefuses|TestFunctionFileRefusesDevices|TestBadPath)$"},
 		{"plan/eval", "^TestSimilarDiagnosticsAreBounded$"},
+		{"plan", "^TestCorpus$/^invalid$/^(untrusted|env_sensitive|sensitive_.*|kubelet_sensitive|" +
+			"kubelet_reserved_labels|template_calls_itself|nested_templates|huge_number|expression_too_long|" +
+			"for_each_too_many|nodes_too_many.*|locals_.*|steps_cycle.*|profiles_circle|" +
+			"join_kubeconfig_.*|admin_kubeconfig.*)$"},
+	}},
+	{"plan files, paths and encodings", []Tests{
+		{"plan", "^TestCorpus$/^invalid$/^(byte_order_mark|control_characters|nul_.*|not_utf8|utf16|too_large|" +
+			"mac_line_ends|unreadable_plan_file|no_directory|empty_directory|long_names|long_paths|windows_paths|linux_paths|" +
+			"nested_values|nested_too_deep|nested_functions|syntax.*|wrong_suffix|duplicate_.*)$"},
 	}},
 	{"secrets in outputs and diffs", []Tests{
 		{"steps/kinds", "^(TestPrivateContentIsNotShown|TestRecordHoldsNoSecrets)$"},
@@ -69,7 +82,8 @@ var Classes = []Class{
 	{"saved plans that were changed", []Tests{{"plan/saved", "^(TestDecodeRefuses|TestChanges|FuzzDecode)$"}}},
 	{"outputs, signals and full disks", []Tests{
 		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_.*|lock|damaged_sandbox)$"},
-		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun)$"},
+		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun|" +
+			"TestLostOutputs|TestInterruptedJSON)$"},
 	}},
 	{"where the agent comes from", []Tests{{"steps/agentbin",
 		"^(TestFindSource|TestSourceOfTheWorkingFolder|TestBuildAndCache)$"}}},
@@ -77,6 +91,42 @@ var Classes = []Class{
 		{"steps/kinds", "^TestServingCertificate"}, {"steps/cluster", "^(TestServingRequests|TestOpenRefuses|TestPin)$"},
 	}},
 }
+
+// Findings are those of a review of an early version, each with the tests that hold its fix.
+var Findings = []Finding{
+	{"H1", "a reply about an unknown step crashes the controller",
+		"TestHostileHosts TestPanicOverOneHost TestPanicReport"},
+	{"H2", "a host chooses the addresses of its certificate", "TestServingCertificateByConnection"},
+	{"H3", "a diff shows private files of hosts", "TestPrivateContentIsNotShown"},
+	{"H4", "a forged record is believed; junctions are followed", "TestForgedRecord TestForeignFolder TestForeignLink " +
+		"TestForeignLinkToTheDataFolder TestForeignJunction"},
+	{"H5", "the agent is built from the working folder", "TestSourceOfTheWorkingFolder"},
+	{"H6", "a hung host holds a command, one reply takes 15 GB",
+		"TestSilentMachine TestHostileMemory TestEveryCallIsBounded"},
+	{"M1", "escapes and forged lines of other hosts", "TestHostileHosts TestEveryTextIsCleaned FuzzEvent"},
+	{"M2", "names in a bug report come from the host", "TestBundleNames TestBundleIsBounded"},
+	{"M3", "replies are not checked against the request", "TestHostileHosts TestEveryFieldLies FuzzReply"},
+	{"M4", "tokens of a node that live for a year", "TestTokenBinding TestEndTokens"},
+	{"M5", "the secret of an address in an error", "TestSourceName"},
+	{"M6", "plans of pull requests", "TestCorpus/untrusted TestCorpus/env_sensitive"},
+	{"M7", "a template that calls itself", "TestCorpus/template_calls_itself TestCorpus/nested_templates"},
+	{"M8", "output that cannot be written", "TestScript/lost_output TestLostOutputs"},
+	{"M9", "private without the owner; an agent's folder that others can change",
+		"TestPrivateIncludesTheOwner TestAgentFolderIsClosed TestSecretsWaitForTheAgent"},
+	{"M10", "options of ssh_config that are ignored", "TestSSHConfigOptions"},
+	{"L1", "a manifest with a fact", "TestScript/manifest_fact"},
+	{"L2", "expressions without bounds", "TestLimits TestCorpus/for_each_too_many TestCorpus/huge_number"},
+	{"L3", "locals take quadratic time", "TestManyLocals"},
+	{"L4", "old Mac line ends", "TestCorpus/mac_line_ends"},
+	{"L5", "events without end", "TestAdmitBounds TestHostileHosts"},
+	{"L6", "downloads without a bound", "TestFetchIsBounded"},
+	{"L7", "short names in archives", "TestUnpackRefuses"},
+	{"L8", "secrets in the environment of a service", "TestServiceSecretEnvironment"},
+	{"L9", "the supply chain of nodejoin", "TestReproducible TestImage TestActionsArePinned"},
+}
+
+// Finding is a row of the table: its tests are names, with a case that has a file of its own.
+type Finding struct{ ID, What, Tests string }
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(\w+ \*testing\.[TF]\)`)
 
@@ -190,6 +240,53 @@ func table(ctx context.Context, root string) (string, error) {
 	return b.String() + tests, err
 }
 
+// proofs is the table of findings. Each test must exist.
+func proofs(root string) (string, error) {
+	known, err := functions(root)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("\n## Findings\n\nWhat a review of an early version found, and the tests that hold it.\n\n" +
+		"| finding | what | tests |\n|---|---|---|\n")
+	for _, f := range Findings {
+		for name := range strings.FieldsSeq(f.Tests) {
+			if !known[name] {
+				return "", fmt.Errorf("%s: there is no test %s", f.ID, name)
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.ID, f.What, strings.ReplaceAll(f.Tests, " ", ", "))
+	}
+	return b.String(), nil
+}
+
+// functions are all test functions of the module, and cases that are files: TestCorpus/NAME, TestScript/NAME.
+func functions(root string) (map[string]bool, error) {
+	out := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "acceptance"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path) //nolint:gosec // the module's own files
+			for _, m := range function.FindAllSubmatch(text, -1) {
+				out[string(m[1])] = true
+			}
+			return err
+		case strings.HasSuffix(path, ".txtar"):
+			suite := "TestCorpus/"
+			if filepath.Base(filepath.Dir(path)) == "script" {
+				suite = "TestScript/"
+			}
+			out[suite+strings.TrimSuffix(d.Name(), ".txtar")] = true
+		}
+		return nil
+	})
+	return out, err
+}
+
 // list is the part of the page that names the tests.
 func list(root string) (string, error) {
 	var b strings.Builder
@@ -211,5 +308,6 @@ func list(root string) (string, error) {
 			fmt.Fprintf(&b, "* `%s`: %s%s\n", s.Dir, strings.Join(names, ", "), cases)
 		}
 	}
-	return b.String(), nil
+	found, err := proofs(root)
+	return b.String() + found, err
 }

@@ -34,6 +34,15 @@ func Reference(planDir string) (string, error) {
 	r.line("A plan is a folder with `*%s` files, or one such file, in HCL. An argument is optional where it is not "+
 		"said to be required.\n", source.Suffix)
 	r.line("* [Blocks](#blocks)\n* [Steps](#steps)\n* [Functions](#functions)\n* [Findings](#findings)\n")
+	r.line("The plan is the whole truth. What nodejoin made or altered on a machine or in the cluster and the plan no " +
+		"longer names, the next apply removes, or restores to what was there before, services first; `plan` shows " +
+		"it with `-`. It touches only what its record on the machine, or the ApplySet label of an object, says is " +
+		"its own and nobody has changed since, unless `--prune-changed` is given. `keep = true` leaves a thing and " +
+		"forgets it. These stay: the machine's name and features (until it leaves), Namespaces and " +
+		"CustomResourceDefinitions, what flannel notes at the Node, the way that a node has joined by, a private " +
+		"access on Windows, and with network `none` or without kube-proxy what the programs of the cluster make in " +
+		"the kernel. Removing more than half of a node's steps asks for `--approve-removal`. See " +
+		"[removal](operations.md#removal).\n")
 	r.line("## Blocks\n")
 	for _, b := range block.RootSpec.Blocks {
 		if b.Name != "step" {

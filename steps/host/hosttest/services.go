@@ -255,6 +255,12 @@ func (s *suite) programInUse() {
 	s.must(s.Host.CreateService(s.ctx, c))
 	s.must(s.Host.StartService(s.ctx, c.Name))
 	s.await(c.Name, host.ServiceRunning)
+	if pids, err := s.Host.Processes(s.ctx, path); err != nil || len(pids) == 0 {
+		s.Errorf("the processes of a running program: %v, %v", pids, err)
+	}
+	if pids, err := s.Host.Processes(s.ctx, other); err != nil || len(pids) > 0 {
+		s.Errorf("the processes of a file beside it: %v, %v", pids, err)
+	}
 	s.is("write", s.Host.WriteFile(s.ctx, path, strings.NewReader("x"), host.WriteOptions{}), host.ErrBusy)
 	s.is("rename", s.Host.Rename(s.ctx, other, path), host.ErrBusy)
 	s.is("remove", s.Host.Remove(s.ctx, path), host.ErrBusy)
@@ -263,6 +269,10 @@ func (s *suite) programInUse() {
 	s.equal("the program", after, before)
 	s.names(s.path("bin"), "other", name)
 	s.must(s.Host.StopService(s.ctx, c.Name))
+	if pids, err := s.Host.Processes(s.ctx, path); err != nil || len(pids) > 0 {
+		s.Errorf("the processes of a program that was stopped: %v, %v", pids, err)
+	}
+	s.must(s.Host.EndProcesses(s.ctx, path))
 	s.must(s.Host.Rename(s.ctx, other, path))
 	s.content(path, "other")
 	s.must(s.Host.Remove(s.ctx, path))

@@ -323,6 +323,9 @@ func (s *suite) cancelled() {
 		"create hns": h.CreateHNSNetwork(ctx,
 			host.HNSNetworkConfig{Name: "x", Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"}),
 		"delete hns":  h.DeleteHNSNetwork(ctx, "x"),
+		"delete end":  h.DeleteHNSEndpoint(ctx, "x"),
+		"processes":   ignore(h.Processes(ctx, path)),
+		"end":         h.EndProcesses(ctx, path),
 		"delete rule": h.DeleteFirewallRule(ctx, "x"),
 	} {
 		s.is(op, err, context.Canceled)

@@ -5,15 +5,9 @@ package linux
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-
-	"golang.org/x/sys/unix"
-
-	"nodejoin/steps/host"
 )
 
 // Rename moves a file, replacing newPath. A running program may be moved away; it
@@ -55,38 +49,4 @@ func (h *Host) Remove(ctx context.Context, path string) error {
 		return failed(op, path, err)
 	}
 	return failed(op, path, syncDir(filepath.Dir(filepath.Clean(path))))
-}
-
-// replaceable refuses a path that a directory occupies (fs.ErrExist) or a program
-// that runs from it (host.ErrBusy). Linux would allow replacing a running program; nodejoin does not, so
-// that what runs is always what is on the disk.
-func replaceable(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(absent(err), fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.IsDir():
-		return fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
-	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return nil
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	pids, err := processes()
-	if err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		var exe unix.Stat_t
-		// Processes end and zombies have no program; those of other accounts are
-		// only seen by root, which nodejoin runs as.
-		if err := unix.Stat(procPath(pid, "exe"), &exe); err == nil && exe.Dev == st.Dev && exe.Ino == st.Ino {
-			return fmt.Errorf("%w: process %d", host.ErrBusy, pid)
-		}
-	}
-	return nil
 }

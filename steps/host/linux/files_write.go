@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -37,40 +38,6 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 		return failed(op, path, err)
 	}
 	return failed(op, path, setMode(path, mode, true))
-}
-
-// makeDirs creates a directory and its missing parents with the default access,
-// whatever the process's umask is.
-func makeDirs(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	} else if err != nil && !errors.Is(absent(err), fs.ErrNotExist) {
-		return err
-	}
-	if parent := filepath.Dir(path); parent != path {
-		if err := makeDirs(parent); err != nil {
-			return err
-		}
-	}
-	err := makeDir(path, 0o755)
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		return nil // made by another since
-	}
-	return fmt.Errorf("%w: %s is not a directory", fs.ErrExist, path)
-}
-
-// makeDir makes one directory that nobody else can enter before it has its mode.
-func makeDir(path string, mode fs.FileMode) error {
-	if err := os.Mkdir(path, mode&0o700); err != nil {
-		return err
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }
 
 // setMode changes the mode of a file or directory, unless it has it already. The
@@ -179,17 +146,6 @@ func writeTemp(ctx context.Context, temp string, r io.Reader, path string, mode 
 	return joined(err, f.Close())
 }
 
-// joined is the first error as it is when there is only one.
-func joined(first, second error) error {
-	if first == nil {
-		return second
-	}
-	if second == nil {
-		return first
-	}
-	return errors.Join(first, second)
-}
-
 func drop(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(absent(err), fs.ErrNotExist) {
 		return err
@@ -206,20 +162,6 @@ func replace(from, to string) error {
 		return err
 	}
 	return syncDir(filepath.Dir(filepath.Clean(to)))
-}
-
-// syncDir has the entries of a directory written to the disk; a file system that
-// cannot do that (EINVAL, fsync(2)) is not an error.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, unix.EINVAL) {
-		err = nil
-	}
-	return joined(err, d.Close())
 }
 
 // CreateExclusive creates a new file that appears with all its content. Its parents
@@ -264,4 +206,38 @@ func createExclusive(path string, data []byte) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// replaceable refuses a path that a directory occupies (fs.ErrExist) or a program
+// that runs from it (host.ErrBusy). Linux would allow replacing a running program; nodejoin does not, so
+// that what runs is always what is on the disk.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(absent(err), fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return nil
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	pids, err := processes()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		var exe unix.Stat_t
+		// Processes end and zombies have no program; those of other accounts are
+		// only seen by root, which nodejoin runs as.
+		if err := unix.Stat(procPath(pid, "exe"), &exe); err == nil && exe.Dev == st.Dev && exe.Ino == st.Ino {
+			return fmt.Errorf("%w: process %d", host.ErrBusy, pid)
+		}
+	}
+	return nil
 }

@@ -12,23 +12,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
-
-	"github.com/gofrs/flock"
 
 	"nodejoin/steps/host"
 )
-
-// Options say how a Host works.
-type Options struct {
-	// DataDir is nodejoin's own folder; default /var/lib/nodejoin.
-	DataDir string
-	// EnvFile holds the machine's environment, one NAME=value a line; default
-	// /etc/environment.
-	EnvFile string
-	// Supervisor has services run by nodejoin's own manager, also under systemd.
-	Supervisor bool
-}
 
 // Host is the machine this program runs on. It is safe for concurrent use, also by
 // several processes.
@@ -46,33 +32,32 @@ type Host struct {
 	children map[processID]*child
 }
 
-var _ host.Host = (*Host)(nil)
+// serviceManager is what registers and runs the services of this machine: systemd
+// where it is process 1, else nodejoin's own. The methods are those of host.Host.
+type serviceManager interface {
+	Service(ctx context.Context, name string) (host.Service, error)
+	Dependents(ctx context.Context, name string) ([]string, error)
+	CreateService(ctx context.Context, c host.ServiceConfig) error
+	UpdateService(ctx context.Context, c host.ServiceConfig) error
+	StartService(ctx context.Context, name string) error
+	StopService(ctx context.Context, name string) error
+	DeleteService(ctx context.Context, name string) error
+}
 
-// New returns the machine this program runs on. Nothing is written before the first
-// call that changes the machine.
-func New(opt Options) (*Host, error) {
-	if opt.DataDir == "" {
-		opt.DataDir = "/var/lib/nodejoin"
-	}
-	if opt.EnvFile == "" {
-		opt.EnvFile = "/etc/environment"
-	}
-	for _, p := range []string{opt.DataDir, opt.EnvFile} {
-		if err := checkPath(p); err != nil {
-			return nil, &host.Error{Op: "open machine", Subject: p, Err: err}
-		}
-	}
-	h := &Host{dataDir: filepath.Clean(opt.DataDir), envFile: opt.EnvFile, nameFile: "/etc/hostname", trust: trustStores,
-		children: map[processID]*child{}}
-	manager, err := initSystem()
-	if err != nil {
-		return nil, &host.Error{Op: "open machine", Subject: "service manager", Err: err}
-	}
-	h.services = supervisor{h}
-	if manager == "systemd" && !opt.Supervisor {
-		h.services = systemd{h}
-	}
-	return h, nil
+// child is a process that this one started, and that it must therefore reap.
+type child struct {
+	ended bool
+	code  int
+}
+
+// trustStore is how a distribution keeps trusted authorities: a folder of the administrator's certificates,
+// and a program that builds the rest from it.
+type trustStore struct {
+	anchors string   // folder, one certificate a file
+	program string   // in one of sbinDirs
+	update  []string // its arguments after a certificate came
+	rebuild []string // and after one went
+	bundle  string   // all of them, as programs read them
 }
 
 // begin refuses a call whose context has ended, and a path that is not absolute.
@@ -128,27 +113,4 @@ func absent(err error) error {
 		return fs.ErrNotExist
 	}
 	return err
-}
-
-// lockPoll is the pause between two tries to get the lock.
-const lockPoll = 10 * time.Millisecond
-
-// locked runs f while no other process changes services or environment; the wait
-// ends with ctx.
-func (h *Host) locked(ctx context.Context, f func() error) (err error) {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := makeDirs(h.dataDir); err != nil {
-		return err
-	}
-	lock := flock.New(filepath.Join(h.dataDir, ".host.lock"), flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return fmt.Errorf("lock: %w", err)
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	return f()
 }

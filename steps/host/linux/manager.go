@@ -8,18 +8,6 @@ import (
 	"nodejoin/steps/host"
 )
 
-// serviceManager is what registers and runs the services of this machine: systemd
-// where it is process 1, else nodejoin's own. The methods are those of host.Host.
-type serviceManager interface {
-	Service(ctx context.Context, name string) (host.Service, error)
-	Dependents(ctx context.Context, name string) ([]string, error)
-	CreateService(ctx context.Context, c host.ServiceConfig) error
-	UpdateService(ctx context.Context, c host.ServiceConfig) error
-	StartService(ctx context.Context, name string) error
-	StopService(ctx context.Context, name string) error
-	DeleteService(ctx context.Context, name string) error
-}
-
 // supervisor is nodejoin's own manager: a service is a process that outlives the one
 // that started it. Nothing restarts it when it crashes, nothing starts it at boot.
 type supervisor struct{ *Host }

@@ -142,6 +142,11 @@ func (h *Host) HNSNetworks(ctx context.Context) ([]host.HNSNetwork, error) {
 	return nil, unsupported(ctx, "list", "HNS networks")
 }
 
+// DeleteHNSEndpoint is host.ErrUnsupported.
+func (h *Host) DeleteHNSEndpoint(ctx context.Context, id string) error {
+	return unsupported(ctx, "delete HNS endpoint", id)
+}
+
 // HNSEndpoints is host.ErrUnsupported.
 func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return nil, unsupported(ctx, "list", "HNS endpoints")

@@ -51,6 +51,7 @@ func bootID() (string, error) {
 // processStat is what /proc/PID/stat says (proc_pid_stat(5)).
 type processStat struct {
 	state   byte
+	parent  int
 	group   int
 	session int
 	threads int
@@ -76,11 +77,12 @@ func readStat(pid int) (processStat, error) {
 		return processStat{}, fmt.Errorf("%s has %d fields", procPath(pid, "stat"), len(fields))
 	}
 	s := processStat{state: fields[0][0]}
-	var errs [4]error
+	var errs [5]error
 	s.group, errs[0] = strconv.Atoi(fields[2])
 	s.session, errs[1] = strconv.Atoi(fields[3])
 	s.threads, errs[2] = strconv.Atoi(fields[17])
 	s.start, errs[3] = strconv.ParseUint(fields[19], 10, 64)
+	s.parent, errs[4] = strconv.Atoi(fields[1])
 	return s, errors.Join(errs[:]...)
 }
 

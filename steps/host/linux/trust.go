@@ -19,16 +19,6 @@ import (
 	"nodejoin/steps/host"
 )
 
-// trustStore is how a distribution keeps trusted authorities: a folder of the administrator's certificates,
-// and a program that builds the rest from it.
-type trustStore struct {
-	anchors string   // folder, one certificate a file
-	program string   // in one of sbinDirs
-	update  []string // its arguments after a certificate came
-	rebuild []string // and after one went
-	bundle  string   // all of them, as programs read them
-}
-
 // trustStores are those of Debian, Ubuntu and Alpine (update-ca-certificates(8)), of
 // Fedora and Red Hat (update-ca-trust(8)), of SUSE and of Arch Linux. Without the second argument Debian's
 // program leaves the links to a removed certificate.

@@ -73,31 +73,49 @@ func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAcc
 
 // claims are the claims in the token of a service account.
 type claims struct {
-	Issuer   string `json:"iss"`
-	Subject  string `json:"sub"`
-	IssuedAt int64  `json:"iat"` // seconds since 1970
-	Expires  int64  `json:"exp"`
+	Issuer     string `json:"iss"`
+	Subject    string `json:"sub"`
+	IssuedAt   int64  `json:"iat"` // seconds since 1970
+	Expires    int64  `json:"exp"`
+	Kubernetes struct {
+		Node *claimed `json:"node,omitempty"`
+	} `json:"kubernetes.io,omitzero"`
+}
+
+type claimed struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
 }
 
 const jwtHeader = `{"alg":"HS256","typ":"JWT"}`
 
 // ServiceAccountToken mints a signed JSON web token (RFC 7519). Like the API server, it refuses a lifetime of
-// less than ten minutes.
-func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name string, ttl time.Duration) (string,
-	time.Time, error) {
+// less than ten minutes, and binds to a Node that exists.
+func (k *Cluster) ServiceAccountToken(ctx context.Context, want kube.TokenRequest) (string, time.Time, error) {
 	var token string
 	now := time.Now()
-	expires := now.Add(ttl).UTC().Truncate(time.Second)
-	subject := namespace + "/" + name
+	expires := now.Add(want.TTL).UTC().Truncate(time.Second)
+	subject := want.Namespace + "/" + want.Name
 	err := k.tell(ctx, "mint token of service account", subject, func(s *clusterState) error {
 		if _, ok := s.Accounts.get(subject); !ok {
 			return fs.ErrNotExist
 		}
-		if ttl < 10*time.Minute {
-			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, ttl)
+		if want.TTL < 10*time.Minute {
+			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, want.TTL)
 		}
-		body, err := json.Marshal(claims{Issuer: s.Server, Subject: "system:serviceaccount:" + namespace + ":" + name,
-			IssuedAt: now.Unix(), Expires: expires.Unix()})
+		c := claims{Issuer: s.Server, Subject: "system:serviceaccount:" + want.Namespace + ":" + want.Name,
+			IssuedAt: now.Unix(), Expires: expires.Unix()}
+		if want.Node != "" {
+			node, ok := s.Nodes.get(want.Node)
+			switch {
+			case !ok:
+				return fmt.Errorf("node %s: %w", want.Node, fs.ErrNotExist)
+			case want.UID != "" && want.UID != node.UID:
+				return kube.ErrChanged
+			}
+			c.Kubernetes.Node = &claimed{Name: node.Name, UID: node.UID}
+		}
+		body, err := json.Marshal(c)
 		if err != nil {
 			return err
 		}
@@ -110,6 +128,9 @@ func (k *Cluster) ServiceAccountToken(ctx context.Context, namespace, name strin
 	}
 	return token, expires, nil
 }
+
+// EndTokens has nothing to do: tokens are bound to the Node itself.
+func (k *Cluster) EndTokens(context.Context, string) error { return nil }
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
@@ -146,6 +167,11 @@ func (s *clusterState) authenticate(token string, now time.Time) (user string, e
 	var c claims
 	if err := json.Unmarshal(raw, &c); err != nil || now.Unix() >= c.Expires {
 		return "", kube.ErrUnauthorized
+	}
+	if bound := c.Kubernetes.Node; bound != nil {
+		if n, ok := s.Nodes.get(bound.Name); !ok || n.UID != bound.UID {
+			return "", fmt.Errorf("%w: the Node %s that the token is bound to is gone", kube.ErrUnauthorized, bound.Name)
+		}
 	}
 	return c.Subject, nil
 }

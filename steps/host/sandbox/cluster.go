@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
 
@@ -27,64 +25,7 @@ type ClusterConfig struct {
 	Server  string // URL of an API server that does not exist, default https://kubernetes.sandbox:6443
 }
 
-// Cluster is a Kubernetes cluster in a file: it answers the requests of a join and refuses what a real cluster
-// refuses. Several machines and processes may use it at once.
-type Cluster struct {
-	dir   string
-	state *document
-}
-
 var _ kube.API = (*Cluster)(nil)
-
-// clusterState is cluster.json.
-type clusterState struct {
-	clusterHead
-	Nodes      table[kube.Node]           `json:"nodes"`
-	Tokens     table[bootstrap]           `json:"tokens"`               // by id
-	Accounts   table[account]             `json:"accounts"`             // by namespace/name
-	Roles      table[[]kube.Rule]         `json:"roles"`                // ClusterRoles
-	Requests   table[kube.SigningRequest] `json:"requests"`             // by number, oldest first
-	Serving    table[servingRequest]      `json:"serving,omitzero"`     // by number, the oldest first
-	Subnets    table[netip.Prefix]        `json:"subnets"`              // by node; kept when a node is deleted
-	Pods       table[boundPod]            `json:"pods,omitzero"`        // by UID
-	ConfigMaps table[map[string]string]   `json:"config_maps,omitzero"` // by namespace/name
-	Budgets    table[int]                 `json:"budgets,omitzero"`     // evictions that each budget still allows
-	Leases     table[kube.Lease]          `json:"leases,omitzero"`      // by name
-	Objects    table[object]              `json:"objects,omitzero"`     // by objectKey
-	Namespaces table[namespace]           `json:"namespaces,omitzero"`  // by name
-	Services   table[kube.Service]        `json:"services"`             // by namespace/name
-}
-
-// clusterHead is what a cluster is created with and what rarely changes.
-type clusterHead struct {
-	Server   string    `json:"server"`
-	Version  string    `json:"version"`
-	PodCIDR  string    `json:"pod_cidr"`
-	CA       authority `json:"ca"`
-	TokenKey []byte    `json:"token_key"` // signs the tokens of service accounts
-	Down     bool      `json:"down,omitempty"`
-}
-
-func (s *clusterState) init() {}
-
-func (s *clusterState) rest() any { return s.clusterHead }
-
-func (s *clusterState) tables() map[string]journaled {
-	return map[string]journaled{"nodes": &s.Nodes, "tokens": &s.Tokens, "accounts": &s.Accounts, "roles": &s.Roles,
-		"requests": &s.Requests, "serving": &s.Serving, "subnets": &s.Subnets, "pods": &s.Pods,
-		"config_maps": &s.ConfigMaps, "budgets": &s.Budgets, "leases": &s.Leases, "objects": &s.Objects,
-		"namespaces": &s.Namespaces, "services": &s.Services}
-}
-
-type bootstrap struct {
-	Node    string    `json:"node"`
-	Secret  string    `json:"secret"`
-	Expires time.Time `json:"expires"`
-}
-
-type account struct {
-	Roles []string `json:"roles"` // ClusterRoles bound to it
-}
 
 // OpenCluster opens a cluster and creates it if it is missing. If another process uses the cluster, it waits
 // until ctx ends.
@@ -153,40 +94,6 @@ func (k *Cluster) Upgrade(ctx context.Context, version string) error {
 	})
 }
 
-// view calls f with the state. f must copy what it keeps.
-func (k *Cluster) view(ctx context.Context, f func(*clusterState) error) error {
-	return k.state.view(ctx, func(c contents) error { return f(c.(*clusterState)) })
-}
-
-// change calls f under the cluster's lock and saves the state. If f fails, its changes are discarded.
-func (k *Cluster) change(ctx context.Context, f func(*clusterState) error) error {
-	return k.state.change(ctx, func(c contents) error { return f(c.(*clusterState)) })
-}
-
-// ask reads the cluster through its API, which fails after SetDown.
-func (k *Cluster) ask(ctx context.Context, op, subject string, f func(*clusterState) error) error {
-	return k.call(ctx, k.view, op, subject, f)
-}
-
-// tell changes the cluster through its API.
-func (k *Cluster) tell(ctx context.Context, op, subject string, f func(*clusterState) error) error {
-	return k.call(ctx, k.change, op, subject, f)
-}
-
-func (k *Cluster) call(ctx context.Context, use func(context.Context, func(*clusterState) error) error, op,
-	subject string, f func(*clusterState) error) error {
-	err := use(ctx, func(s *clusterState) error {
-		if s.Down {
-			return kube.ErrUnreachable
-		}
-		return f(s)
-	})
-	if err != nil {
-		return &host.Error{Op: op, Subject: subject, Err: err}
-	}
-	return nil
-}
-
 // SetDown makes every call of the API fail with kube.ErrUnreachable, or work again.
 func (k *Cluster) SetDown(ctx context.Context, down bool) error {
 	return k.change(ctx, func(s *clusterState) error {
@@ -252,13 +159,6 @@ func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration)
 	return t, err
 }
 
-// randomHex returns 2n characters. crypto/rand does not fail.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	rand.Read(b)
-	return hex.EncodeToString(b)
-}
-
 // RevokeToken deletes a token.
 func (k *Cluster) RevokeToken(ctx context.Context, id string) error {
 	return k.tell(ctx, "revoke bootstrap token", id, func(s *clusterState) error {
@@ -280,28 +180,4 @@ func (k *Cluster) SigningRequests(ctx context.Context, node string) ([]kube.Sign
 		return nil
 	})
 	return out, err
-}
-
-// SetLabels changes labels of a node.
-func (k *Cluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
-	return k.onNode(ctx, "label node", node, func(n *kube.Node) {
-		for _, key := range remove {
-			delete(n.Labels, key)
-		}
-		for key, v := range set {
-			n.Labels = with(n.Labels, key, v)
-		}
-	})
-}
-
-// SetTaints changes taints of a node.
-func (k *Cluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
-	return k.onNode(ctx, "taint node", node, func(n *kube.Node) {
-		for _, t := range slices.Concat(remove, set) {
-			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool {
-				return have.Key == t.Key && have.Effect == t.Effect
-			})
-		}
-		n.Taints = append(n.Taints, set...)
-	})
 }

@@ -36,10 +36,17 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 		}
 		out = h.info(s, key, fi)
 		q, err := h.quirks()
-		out.Open = slices.ContainsFunc(q.Open, func(p string) bool { return host.SamePath(h.cfg.OS, p, path) })
+		out.Open = isLink(at) ||
+			slices.ContainsFunc(q.Open, func(p string) bool { return host.SamePath(h.cfg.OS, p, path) })
 		return err
 	})
 	return out, err
+}
+
+// isLink reports whether a link, or junction, is there. nodejoin makes none: somebody else can have it lead elsewhere.
+func isLink(at string) bool {
+	fi, err := os.Lstat(at)
+	return err == nil && fi.Mode()&fs.ModeSymlink != 0
 }
 
 // info returns information about a file. On Windows a file inherits the access of its folder, so everything
@@ -218,6 +225,8 @@ func (h *Host) setAccess(s *state, path string, access host.Access) error {
 		return err
 	}
 	switch {
+	case access == host.AccessPrivate && isLink(at):
+		return host.ErrForeign
 	case access == host.AccessPrivate, access == host.AccessProgram && !h.windows() && !isDir(at):
 		s.Access[key] = access
 	case access == host.AccessDefault, access == host.AccessProgram:

@@ -153,11 +153,6 @@ func (h *Host) ensureNetwork(s *state, n host.HNSNetwork, address string) error 
 	return nil
 }
 
-func networkID() string {
-	id := randomHex(16)
-	return strings.ToUpper(fmt.Sprintf("%s-%s-%s-%s-%s", id[:8], id[8:12], id[12:16], id[16:20], id[20:]))
-}
-
 func (h *Host) network(conf netConf, subnet netip.Prefix) (host.HNSNetwork, error) {
 	n := host.HNSNetwork{ManagementIP: h.cfg.IP, Subnets: []string{subnet.String()}, ID: networkID()}
 	switch strings.ToLower(conf.Backend.Type) {
@@ -207,4 +202,16 @@ func (h *Host) launchKubeProxy(p program) error {
 		return exit("kubeconfig %s: %v", path, err)
 	}
 	return err
+}
+
+// announce annotates the Node as flanneld does (flannel pkg/subnet/kube/kube.go).
+func (k *Cluster) announce(ctx context.Context, node, ip string, conf netConf) error {
+	data := "null"
+	if strings.EqualFold(conf.Backend.Type, "vxlan") {
+		data = fmt.Sprintf(`{"VNI":%d,"VtepMAC":"00:15:5d:00:00:01"}`, conf.Backend.VNI)
+	}
+	const prefix = "flannel.alpha.coreos.com/"
+	return k.SetAnnotations(ctx, node,
+		map[string]string{prefix + "backend-type": strings.ToLower(conf.Backend.Type), prefix + "backend-data": data,
+			prefix + "public-ip": ip, prefix + "kube-subnet-manager": "true"}, nil)
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"slices"
@@ -61,6 +62,7 @@ func (h *Host) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) er
 			Subnets: []string{n.Subnet}, VNI: n.VNI}, n.Adapter)
 		if err == nil {
 			s.Lasting = append(s.Lasting, key)
+			slices.Sort(s.Lasting)
 		}
 		return err
 	}))
@@ -102,6 +104,8 @@ func (h *Host) DeleteHNSNetwork(ctx context.Context, name string) error {
 
 // deleteNetwork removes a network; with the last one goes the switch.
 func (s *state) deleteNetwork(key string) {
+	id := s.Networks[key].ID
+	s.Endpoints = slices.DeleteFunc(s.Endpoints, func(e host.HNSEndpoint) bool { return e.Network == id })
 	delete(s.Networks, key)
 	delete(s.Due, key)
 	s.Lasting = slices.DeleteFunc(s.Lasting, func(have string) bool { return have == key })
@@ -123,8 +127,8 @@ func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
 
 // forgetNetworks removes the networks that do not survive a reboot or a restart of HNS.
 func (h *Host) forgetNetworks(s *state) {
-	for key := range s.Networks {
-		if !slices.Contains(s.Lasting, key) {
+	for key, n := range s.Networks {
+		if !slices.Contains(s.Lasting, key) && n.Type != "NAT" {
 			s.deleteNetwork(key)
 		}
 	}
@@ -166,4 +170,9 @@ func adapterWith(list []host.Adapter, address string) string {
 		}
 	}
 	return ""
+}
+
+func networkID() string {
+	id := randomHex(16)
+	return strings.ToUpper(fmt.Sprintf("%s-%s-%s-%s-%s", id[:8], id[8:12], id[12:16], id[16:20], id[20:]))
 }

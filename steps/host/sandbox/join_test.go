@@ -165,7 +165,8 @@ func TestJoin(t *testing.T) {
 	account := kube.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
 		Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}}}
 	must(t, c.EnsureServiceAccount(ctx, account))
-	jwt, _, err := c.ServiceAccountToken(ctx, "kube-flannel", "flannel", time.Hour)
+	jwt, _, err := c.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: "kube-flannel", Name: "flannel",
+		TTL: time.Hour})
 	must(t, err)
 	write(t, h, `C:\k\flannel.kubeconfig`, kubeconfigText(info, jwt))
 	must(t, h.StartService(ctx, "flanneld"))
@@ -231,11 +232,12 @@ func TestTokens(t *testing.T) {
 		t.Errorf("joining with a revoked token: %v", err)
 	}
 
-	if _, _, err := c.ServiceAccountToken(ctx, "ns", "sa", time.Hour); !errors.Is(err, fs.ErrNotExist) {
+	_, _, err = c.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: "ns", Name: "sa", TTL: time.Hour})
+	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a token of no account: %v", err)
 	}
 	must(t, c.EnsureServiceAccount(ctx, kube.ServiceAccount{Namespace: "ns", Name: "sa"}))
-	token, expires, err := c.ServiceAccountToken(ctx, "ns", "sa", time.Hour)
+	token, expires, err := c.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: "ns", Name: "sa", TTL: time.Hour})
 	must(t, err)
 	must(t, c.authenticated(ctx, token))
 	if err := c.authenticated(ctx, token[:len(token)-4]+"AAAA"); !errors.Is(err, kube.ErrUnauthorized) {
@@ -247,6 +249,22 @@ func TestTokens(t *testing.T) {
 	must(t, json.Unmarshal(body, &got))
 	if got.Subject != "system:serviceaccount:ns:sa" || got.Expires != expires.Unix() {
 		t.Errorf("claims: %+v", got)
+	}
+	bound := kube.TokenRequest{Namespace: "ns", Name: "sa", TTL: time.Hour, Node: "n"}
+	if _, _, err := c.ServiceAccountToken(ctx, bound); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a token bound to no Node: %v", err)
+	}
+	must(t, c.tell(ctx, "make", "n", func(s *clusterState) error {
+		s.Nodes.set("n", kube.Node{Name: "n", UID: "u"})
+		return nil
+	}))
+	if token, _, err = c.ServiceAccountToken(ctx, bound); err != nil {
+		t.Fatal(err)
+	}
+	must(t, c.authenticated(ctx, token))
+	must(t, c.DeleteNode(ctx, "n", "u"))
+	if err := c.authenticated(ctx, token); !errors.Is(err, kube.ErrUnauthorized) {
+		t.Errorf("the token of a Node that is gone: %v", err)
 	}
 
 	must(t, c.SetDown(ctx, true))

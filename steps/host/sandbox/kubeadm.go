@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -210,32 +209,6 @@ func (h *Host) restartKubelet(ctx context.Context, s *state) error {
 	}
 	if svc.State != host.ServiceRunning {
 		return exit("failed while waiting for the kubelet to start: it ended with exit code %d", svc.ExitCode)
-	}
-	return nil
-}
-
-// dropIns overlays the files of --config-dir on the kubelet's configuration, in the order of their names
-// (kubernetes.io, "Kubelet Configuration Directory Merging").
-func (h *Host) dropIns(dir string, into *kubeletConfig) error {
-	if dir == "" {
-		return nil
-	}
-	at, err := h.real(dir)
-	if err != nil {
-		return err
-	}
-	names, err := filepath.Glob(filepath.Join(at, "*.conf"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		raw, err := os.ReadFile(name)
-		if err == nil {
-			err = yaml.Unmarshal(raw, into)
-		}
-		if err != nil {
-			return exit("failed to load kubelet config file %s: %v", filepath.Base(name), err)
-		}
 	}
 	return nil
 }

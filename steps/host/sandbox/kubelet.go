@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,95 +14,6 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
 )
-
-// kubeconfig is the part of a kubeconfig that the simulated programs read and write (kubernetes.io, "kubeconfig
-// (v1)").
-type kubeconfig struct {
-	APIVersion     string         `json:"apiVersion"`
-	Kind           string         `json:"kind"`
-	Clusters       []namedCluster `json:"clusters"`
-	Users          []namedUser    `json:"users"`
-	Contexts       []namedContext `json:"contexts"`
-	CurrentContext string         `json:"current-context"`
-}
-
-type namedCluster struct {
-	Name    string `json:"name"`
-	Cluster struct {
-		Server string `json:"server"`
-		CAFile string `json:"certificate-authority,omitempty"`
-		CA     []byte `json:"certificate-authority-data,omitempty"`
-	} `json:"cluster"`
-}
-
-type namedUser struct {
-	Name string `json:"name"`
-	User user   `json:"user"`
-}
-
-type user struct {
-	Token string `json:"token,omitempty"`
-	Cert  []byte `json:"client-certificate-data,omitempty"`
-	Key   []byte `json:"client-key-data,omitempty"`
-}
-
-type namedContext struct {
-	Name    string `json:"name"`
-	Context struct {
-		Cluster string `json:"cluster"`
-		User    string `json:"user"`
-	} `json:"context"`
-}
-
-// credential is the content of the current context of a kubeconfig.
-type credential struct {
-	server, ca string // ca in PEM
-	user       user
-}
-
-// credential reads a kubeconfig of the machine. A missing file is fs.ErrNotExist; with an invalid one the
-// program exits.
-func (h *Host) credential(path string) (credential, error) {
-	if path == "" {
-		return credential{}, fs.ErrNotExist
-	}
-	raw, err := h.read(path)
-	if err != nil {
-		return credential{}, absent(err)
-	}
-	var k kubeconfig
-	if err := yaml.Unmarshal(raw, &k); err != nil {
-		return credential{}, exit("%s: %v", path, err)
-	}
-	for _, c := range k.Contexts {
-		if c.Name != k.CurrentContext {
-			continue
-		}
-		var out credential
-		for _, cl := range k.Clusters {
-			if cl.Name == c.Context.Cluster {
-				out.server, out.ca = cl.Cluster.Server, string(cl.Cluster.CA)
-				if cl.Cluster.CAFile != "" && out.ca == "" {
-					pem, err := h.read(cl.Cluster.CAFile)
-					if err != nil {
-						return credential{}, exit("%s: %v", path, err)
-					}
-					out.ca = string(pem)
-				}
-			}
-		}
-		for _, u := range k.Users {
-			if u.Name == c.Context.User {
-				out.user = u.User
-			}
-		}
-		if out.server == "" {
-			return credential{}, exit("%s: no server", path)
-		}
-		return out, nil
-	}
-	return credential{}, exit("%s: no context %q", path, k.CurrentContext)
-}
 
 // kubeletConfig is the part of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that the sandbox uses.
 type kubeletConfig struct {
@@ -242,4 +155,30 @@ func (h *Host) writeKubeconfig(ctx context.Context, s *state, path string, boot 
 		return err
 	}
 	return h.write(ctx, s, path, string(text), host.AccessPrivate)
+}
+
+// dropIns overlays the files of --config-dir on the kubelet's configuration, in the order of their names
+// (kubernetes.io, "Kubelet Configuration Directory Merging").
+func (h *Host) dropIns(dir string, into *kubeletConfig) error {
+	if dir == "" {
+		return nil
+	}
+	at, err := h.real(dir)
+	if err != nil {
+		return err
+	}
+	names, err := filepath.Glob(filepath.Join(at, "*.conf"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err == nil {
+			err = yaml.Unmarshal(raw, into)
+		}
+		if err != nil {
+			return exit("failed to load kubelet config file %s: %v", filepath.Base(name), err)
+		}
+	}
+	return nil
 }

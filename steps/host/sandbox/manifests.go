@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,14 +9,6 @@ import (
 
 	"nodejoin/steps/kube"
 )
-
-// object is an object in the cluster with the managers of its fields, as in server-side apply. A list is one
-// field: the sandbox does not know the keys of list elements.
-type object struct {
-	Fields map[string]any `json:"fields"`
-	// Managers by the JSON pointer (RFC 6901) of the field.
-	Managers map[string][]string `json:"managers"`
-}
 
 // manager is the name under which nodejoin sets fields.
 const manager = "nodejoin"
@@ -216,11 +207,4 @@ func set(m map[string]any, path []string, v any) {
 		m = inner
 	}
 	m[unescape.Replace(path[0])] = v
-}
-
-// same reports whether two values have the same JSON.
-func same(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
 }

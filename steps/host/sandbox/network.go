@@ -2,10 +2,8 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"maps"
-	"strings"
 
 	"nodejoin/steps/kube"
 )
@@ -65,16 +63,4 @@ func (k *Cluster) PutNode(ctx context.Context, n kube.Node) error {
 		s.Nodes.set(n.Name, copied(n))
 		return nil
 	})
-}
-
-// announce annotates the Node as flanneld does (flannel pkg/subnet/kube/kube.go).
-func (k *Cluster) announce(ctx context.Context, node, ip string, conf netConf) error {
-	data := "null"
-	if strings.EqualFold(conf.Backend.Type, "vxlan") {
-		data = fmt.Sprintf(`{"VNI":%d,"VtepMAC":"00:15:5d:00:00:01"}`, conf.Backend.VNI)
-	}
-	const prefix = "flannel.alpha.coreos.com/"
-	return k.SetAnnotations(ctx, node,
-		map[string]string{prefix + "backend-type": strings.ToLower(conf.Backend.Type), prefix + "backend-data": data,
-			prefix + "public-ip": ip, prefix + "kube-subnet-manager": "true"}, nil)
 }

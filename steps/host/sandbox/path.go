@@ -149,3 +149,12 @@ func (h *Host) absolute(p string) bool {
 }
 
 func (h *Host) base(p string) string { return h.fold(host.Base(h.cfg.OS, p)) }
+
+func (h *Host) isFile(p string) bool {
+	at, err := h.real(p)
+	if err != nil {
+		return false
+	}
+	fi, err := os.Stat(at)
+	return err == nil && fi.Mode().IsRegular()
+}

@@ -133,3 +133,10 @@ func (a authority) nodeOf(pemCert string, now time.Time) (string, bool) {
 	}
 	return cn[len(prefix):], true
 }
+
+// randomHex returns 2n characters. crypto/rand does not fail.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}

@@ -11,13 +11,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// boundPod is a pod on a node, with the disruption budget that covers it; "" = none.
-type boundPod struct {
-	kube.Pod
-	Node   string `json:"node"`
-	Budget string `json:"budget,omitempty"`
-}
-
 // AddPod binds a pod to a node. A pod without a UID gets one.
 func (k *Cluster) AddPod(ctx context.Context, node string, p kube.Pod, budget string) error {
 	return k.change(ctx, func(s *clusterState) error {
@@ -125,26 +118,6 @@ func (k *Cluster) SetAnnotations(ctx context.Context, node string, set map[strin
 	})
 }
 
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
-}
-
-func (k *Cluster) onNode(ctx context.Context, op, node string, f func(*kube.Node)) error {
-	return k.tell(ctx, op, node, func(s *clusterState) error {
-		n, ok := s.Nodes.edit(node)
-		if !ok {
-			return fs.ErrNotExist
-		}
-		f(&n)
-		s.Nodes.set(node, n)
-		return nil
-	})
-}
-
 // DeleteNode removes the Node object with this UID, and its pods, as the pod
 // garbage collector does.
 func (k *Cluster) DeleteNode(ctx context.Context, name, uid string) error {
@@ -168,4 +141,48 @@ func (k *Cluster) DeleteNode(ctx context.Context, name, uid string) error {
 		return nil
 	}
 	return err
+}
+
+// SetLabels changes labels of a node.
+func (k *Cluster) SetLabels(ctx context.Context, node string, set map[string]string, remove []string) error {
+	return k.onNode(ctx, "label node", node, func(n *kube.Node) {
+		for _, key := range remove {
+			delete(n.Labels, key)
+		}
+		for key, v := range set {
+			n.Labels = with(n.Labels, key, v)
+		}
+	})
+}
+
+// SetTaints changes taints of a node.
+func (k *Cluster) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
+	return k.onNode(ctx, "taint node", node, func(n *kube.Node) {
+		for _, t := range slices.Concat(remove, set) {
+			n.Taints = slices.DeleteFunc(n.Taints, func(have kube.Taint) bool {
+				return have.Key == t.Key && have.Effect == t.Effect
+			})
+		}
+		n.Taints = append(n.Taints, set...)
+	})
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+func (k *Cluster) onNode(ctx context.Context, op, node string, f func(*kube.Node)) error {
+	return k.tell(ctx, op, node, func(s *clusterState) error {
+		n, ok := s.Nodes.edit(node)
+		if !ok {
+			return fs.ErrNotExist
+		}
+		f(&n)
+		s.Nodes.set(node, n)
+		return nil
+	})
 }

@@ -14,39 +14,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"nodejoin/steps/host"
 )
-
-// Config describes the machine. Only Path is required.
-type Config struct {
-	Path     string // folder of the machine, created if it is missing
-	OS       string // "windows" (default) or "linux"
-	Arch     string // default "amd64"
-	Build    string // default "10.0.20348", for linux "6.12.0"
-	IP       string // address of the machine, default 192.0.2.10
-	IP6      string // its address of IPv6; "" = none
-	Hostname string // default: the name of the folder
-	DataDir  string // nodejoin's own folder; default C:\ProgramData\nodejoin or /var/lib/nodejoin
-
-	// ClusterDir is the folder of the sandbox cluster that the machine's kubelet joins; "" = none, and the
-	// kubelet gets a certificate that no cluster knows.
-	ClusterDir string
-	// Capacity of the volume in bytes; 0 = that of the volume under Path.
-	Capacity int64
-	// Broken makes programs exit as soon as they start: "kubelet.exe" -> "exit 1". The file
-	// .sandbox/broken.json below Path does the same and is read at each start.
-	Broken map[string]string
-}
-
-// Host is the machine. It is safe for concurrent use.
-type Host struct {
-	cfg    Config
-	prefix netip.Prefix
-	state  *document
-}
 
 var _ host.Host = (*Host)(nil)
 
@@ -136,13 +107,6 @@ func (h *Host) install(ctx context.Context, s *state) error {
 	return nil
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // LockDir is a folder on this computer, beside the machine, for the lock of its runs.
 func (h *Host) LockDir() string { return filepath.Join(h.cfg.Path, stateDir) }
 
@@ -168,29 +132,4 @@ func (h *Host) Facts(ctx context.Context) (host.Facts, error) {
 		return nil
 	})
 	return f, err
-}
-
-func (h *Host) windows() bool { return h.cfg.OS == "windows" }
-
-// product returns the name of the Windows release of a build number (learn.microsoft.com, "Windows Server
-// release information").
-func (h *Host) product() string {
-	if !h.windows() {
-		return "Sandbox Linux"
-	}
-	for build, name := range map[string]string{"10.0.17763": "Windows Server 2019 Datacenter",
-		"10.0.20348": "Windows Server 2022 Datacenter", "10.0.26100": "Windows Server 2025 Datacenter"} {
-		if h.cfg.Build == build || strings.HasPrefix(h.cfg.Build, build+".") {
-			return name
-		}
-	}
-	return "Windows Server"
-}
-
-// failed wraps the error of a call.
-func failed(op, subject string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &host.Error{Op: op, Subject: subject, Err: err}
 }

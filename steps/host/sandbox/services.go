@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -218,33 +217,6 @@ func (h *Host) isProgram(s *state, p string, first bool) bool {
 	}
 	key, err := h.key(p)
 	return first || err == nil && s.Access[key] == host.AccessProgram
-}
-
-func (h *Host) isFile(p string) bool {
-	at, err := h.real(p)
-	if err != nil {
-		return false
-	}
-	fi, err := os.Stat(at)
-	return err == nil && fi.Mode().IsRegular()
-}
-
-func (s *state) inUse(key string) bool {
-	for _, svc := range s.Services {
-		if slices.Contains(svc.InUse, key) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return p.Shim == key })
-}
-
-func (s *state) inUseBelow(key string) bool {
-	for _, svc := range s.Services {
-		if slices.ContainsFunc(svc.InUse, func(k string) bool { return strings.HasPrefix(k, key+"/") }) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return strings.HasPrefix(p.Shim, key+"/") })
 }
 
 // StopService stops a service.

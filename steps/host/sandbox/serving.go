@@ -12,13 +12,6 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// servingRequest is a kubelet's request for a serving certificate, with the machine that waits for it.
-type servingRequest struct {
-	kube.ServingRequest
-	Machine Config `json:"machine"`
-	Dir     string `json:"dir"` // the kubelet's --cert-dir
-}
-
 // servingFile is the file in which the kubelet keeps the certificate and its key (kubernetes
 // pkg/kubelet/certificate/kubelet.go, the pair "kubelet-server").
 const servingFile = "kubelet-server-current.pem"

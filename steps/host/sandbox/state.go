@@ -1,8 +1,8 @@
 package sandbox
 
 import (
-	"context"
-	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/steps/host"
@@ -45,7 +45,9 @@ type state struct {
 	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
 	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
 	Pods     []podRun                     `json:"pods,omitempty"`
-	Noted    []string                     `json:"noted,omitempty"` // what needs a reboot
+	// HNS endpoints of pods; those of the quirks are always there
+	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"`
+	Noted     []string           `json:"noted,omitempty"` // what needs a reboot
 }
 
 // service is a registered service and its last run.
@@ -53,6 +55,12 @@ type service struct {
 	host.Service
 	Ran   []string `json:"ran,omitempty"`    // the command it was started with; empty when stopped
 	InUse []string `json:"in_use,omitempty"` // keys of the program files that run
+}
+
+// podRun is a pod and the program that holds its containers, which outlives the runtime: a containerd shim.
+type podRun struct {
+	host.Pod
+	Shim string `json:"shim"` // key of its file
 }
 
 func (s *state) init() {
@@ -89,17 +97,20 @@ func (s *state) tables() map[string]journaled { return nil }
 
 func (s *state) rest() any { return s }
 
-func (h *Host) openState() *document {
-	file := func(name string) string { return filepath.Join(h.cfg.Path, stateDir, name) }
-	return openDocument(file("state.json"), file("state.journal"), file("lock"), func() contents { return &state{} })
+func (s *state) inUse(key string) bool {
+	for _, svc := range s.Services {
+		if slices.Contains(svc.InUse, key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return p.Shim == key })
 }
 
-// view calls f with the state and wraps its error. f must copy what it keeps.
-func (h *Host) view(ctx context.Context, op, subject string, f func(*state) error) error {
-	return failed(op, subject, h.state.view(ctx, func(c contents) error { return f(c.(*state)) }))
-}
-
-// change calls f under the machine's lock and saves the state. If f fails, its changes are discarded.
-func (h *Host) change(ctx context.Context, f func(*state) error) error {
-	return h.state.change(ctx, func(c contents) error { return f(c.(*state)) })
+func (s *state) inUseBelow(key string) bool {
+	for _, svc := range s.Services {
+		if slices.ContainsFunc(svc.InUse, func(k string) bool { return strings.HasPrefix(k, key+"/") }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Pods, func(p podRun) bool { return strings.HasPrefix(p.Shim, key+"/") })
 }

@@ -40,19 +40,6 @@ func (k *Cluster) quirks() (q ClusterQuirks, err error) {
 	return q, err
 }
 
-// namespace of a simulated cluster, with what runs in it.
-type namespace struct {
-	kube.Namespace
-	Pods     []kube.PodSpec  `json:"pods"`
-	Services []playedService `json:"services"`
-}
-
-type playedService struct {
-	kube.ServiceSpec
-	ClusterIP string
-	NodePort  int32
-}
-
 // Namespaces lists the namespaces with a label. Those that are being deleted disappear after it, unless Remains
 // keeps them.
 func (k *Cluster) Namespaces(ctx context.Context, label string) ([]kube.Namespace, error) {

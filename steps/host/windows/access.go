@@ -3,9 +3,6 @@
 package windows
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"unsafe"
@@ -112,92 +109,6 @@ func (h *Host) access(path string) (access host.Access, open bool, err error) {
 	return access, open, nil
 }
 
-// Mounts returns none: only an administrator mounts volumes in folders.
-func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
-	return nil, begin(ctx, "list mounts", path)
-}
-
-// Unmount has nothing to do, since nothing is mounted.
-func (h *Host) Unmount(ctx context.Context, path string) error { return begin(ctx, "unmount", path) }
-
-// SetAccess changes who may read and write path. AccessDefault and AccessProgram restore inheritance on a
-// private path, and leave any other alone.
-func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
-	const op = "set access"
-	if err := begin(ctx, op, path); err != nil {
-		return err
-	}
-	info, err := h.stat(path)
-	if err != nil {
-		return failed(op, path, err)
-	}
-	if foreign, err := h.foreignLink(path); err != nil || foreign && access == host.AccessPrivate {
-		return failed(op, path, cmp.Or(err, host.ErrForeign))
-	}
-	switch access {
-	case host.AccessDefault, host.AccessPrivate, host.AccessProgram:
-	default:
-		return failed(op, path, fmt.Errorf("%w: access %q", fs.ErrInvalid, access))
-	}
-	if (access == host.AccessPrivate) == (info.Access == host.AccessPrivate) {
-		return nil
-	}
-	if access == host.AccessPrivate {
-		return failed(op, path, makePrivate(path, info.Dir))
-	}
-	return failed(op, path, inheritAccess(path))
-}
-
-func makePrivate(path string, dir bool) error {
-	sddl := privateFile
-	if dir {
-		sddl = privateDir
-	}
-	sd, err := windows.SecurityDescriptorFromString(sddl)
-	if err != nil {
-		return err
-	}
-	owner, _, err := sd.Owner()
-	if err != nil {
-		return err
-	}
-	acl, _, err := sd.DACL()
-	if err != nil {
-		return err
-	}
-	// By name, so that what is in a folder inherits; then on the object itself,
-	// where Wine, unlike Windows, has kept the parent's entries.
-	const what = windows.OWNER_SECURITY_INFORMATION | windows.DACL_SECURITY_INFORMATION |
-		windows.PROTECTED_DACL_SECURITY_INFORMATION
-	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, what, owner, nil, acl, nil); err != nil {
-		return err
-	}
-	p, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return err
-	}
-	f, err := windows.CreateFile(p, windows.READ_CONTROL|windows.WRITE_DAC|windows.WRITE_OWNER, shareAll, nil,
-		windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(windows.SetKernelObjectSecurity(f, what, sd), windows.CloseHandle(f))
-}
-
-// inheritAccess removes path's own entries and inherits the parent's.
-func inheritAccess(path string) error {
-	sd, err := windows.SecurityDescriptorFromString("D:") // a list without entries
-	if err != nil {
-		return err
-	}
-	empty, _, err := sd.DACL()
-	if err != nil {
-		return err
-	}
-	return windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
-		windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION, nil, nil, empty, nil)
-}
-
 // securityAttributes are those of a new file, nil for inherited: a private file is never readable by
 // others.
 func securityAttributes(access host.Access) (*windows.SecurityAttributes, error) {
@@ -219,4 +130,36 @@ func attributes(sddl string) (*windows.SecurityAttributes, error) {
 	sa := &windows.SecurityAttributes{SecurityDescriptor: sd}
 	sa.Length = uint32(unsafe.Sizeof(*sa))
 	return sa, nil
+}
+
+// moves are the rights that allow to rename or remove a folder or its content, or to take such rights
+// (winnt.h).
+const (
+	fileDeleteChild = 0x40
+	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
+)
+
+// administers reports whether an account may administer the machine although private files are not open to
+// it: services by their own SID, such as TrustedInstaller, which owns C:\, and accounts and groups of
+// administrators of machine and domain
+// (learn.microsoft.com/windows-server/identity/ad-ds/manage/understand-security-identifiers).
+func administers(sid *windows.SID) bool {
+	const (
+		nonUnique  = 21 // S-1-5-21-...: accounts of a machine or a domain
+		service    = 80 // S-1-5-80-...: NT SERVICE\...
+		admin      = 500
+		admins     = 512
+		enterprise = 519
+	)
+	if sid.IdentifierAuthority() != windows.SECURITY_NT_AUTHORITY || sid.SubAuthorityCount() < 2 {
+		return false
+	}
+	switch sid.SubAuthority(0) {
+	case service:
+		return true
+	case nonUnique:
+		last := sid.SubAuthority(uint32(sid.SubAuthorityCount()) - 1)
+		return last == admin || last == admins || last == enterprise
+	}
+	return false
 }

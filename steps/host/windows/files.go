@@ -89,6 +89,11 @@ func (h *Host) foreignLink(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return h.foreignOwner(sd)
+}
+
+// foreignOwner reports whether others than administrators own what has this descriptor.
+func (h *Host) foreignOwner(sd *windows.SECURITY_DESCRIPTOR) (bool, error) {
 	owner, _, err := sd.Owner()
 	return owner == nil || !h.trusts(owner) && !administers(owner), err
 }
@@ -193,3 +198,11 @@ func (h *Host) FreeBytes(ctx context.Context, path string) (uint64, error) {
 	err = windows.GetDiskFreeSpaceEx(p, &free, &total, &totalFree)
 	return free, failed("free space", path, err)
 }
+
+// Mounts returns none: only an administrator mounts volumes in folders.
+func (h *Host) Mounts(ctx context.Context, path string) ([]string, error) {
+	return nil, begin(ctx, "list mounts", path)
+}
+
+// Unmount has nothing to do, since nothing is mounted.
+func (h *Host) Unmount(ctx context.Context, path string) error { return begin(ctx, "unmount", path) }

@@ -153,35 +153,3 @@ func ace(to *strings.Builder, kind string, flags uint8, mask windows.ACCESS_MASK
 	}
 	fmt.Fprintf(to, "(%s;%s;%#x;;;%s)", kind, words, uint32(mask), sid)
 }
-
-// moves are the rights that allow to rename or remove a folder or its content, or to take such rights
-// (winnt.h).
-const (
-	fileDeleteChild = 0x40
-	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
-)
-
-// administers reports whether an account may administer the machine although private files are not open to
-// it: services by their own SID, such as TrustedInstaller, which owns C:\, and accounts and groups of
-// administrators of machine and domain
-// (learn.microsoft.com/windows-server/identity/ad-ds/manage/understand-security-identifiers).
-func administers(sid *windows.SID) bool {
-	const (
-		nonUnique  = 21 // S-1-5-21-...: accounts of a machine or a domain
-		service    = 80 // S-1-5-80-...: NT SERVICE\...
-		admin      = 500
-		admins     = 512
-		enterprise = 519
-	)
-	if sid.IdentifierAuthority() != windows.SECURITY_NT_AUTHORITY || sid.SubAuthorityCount() < 2 {
-		return false
-	}
-	switch sid.SubAuthority(0) {
-	case service:
-		return true
-	case nonUnique:
-		last := sid.SubAuthority(uint32(sid.SubAuthorityCount()) - 1)
-		return last == admin || last == admins || last == enterprise
-	}
-	return false
-}

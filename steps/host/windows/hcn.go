@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"nodejoin/steps/host"
 )
 
 // The second version of the interface to the Host Networking Service, computenetwork.dll
@@ -106,6 +109,16 @@ func (e *hcnError) Error() string {
 }
 
 func (e *hcnError) Unwrap() error { return e.code }
+
+// hcnSilent are the codes of a service that restarts, or has not started yet. What was asked may have been done.
+var hcnSilent = []windows.Errno{windows.RPC_S_SERVER_UNAVAILABLE, windows.RPC_S_SERVER_TOO_BUSY,
+	windows.RPC_S_CALL_FAILED, windows.RPC_S_CALL_FAILED_DNE, windows.EPT_S_NOT_REGISTERED,
+	windows.ERROR_SERVICE_NOT_ACTIVE}
+
+// Is reports whether the service did not answer.
+func (e *hcnError) Is(target error) bool {
+	return target == host.ErrNoAnswer && slices.Contains(hcnSilent, e.code)
+}
 
 // is reports whether err is a failure of the service with one of these codes.
 func isHCN(err error, codes ...windows.Errno) bool {

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc/mgr"
 
 	"nodejoin/steps/host"
 )
@@ -104,11 +105,20 @@ func askHNS[T any](ctx context.Context, objects hcnObjects) ([]T, error) {
 	for n := 1; n < lists && vanished(err) && ctx.Err() == nil; n++ {
 		out, err = hcnList[T](objects)
 	}
-	// What a machine without the feature Containers answers.
-	if isHCN(err, windows.ERROR_SERVICE_DOES_NOT_EXIST, windows.Errno(windows.REGDB_E_CLASSNOTREG)) {
+	if notInstalled(ctx, err) {
 		err = fmt.Errorf("%w: no Host Networking Service (the feature Containers is not installed)", host.ErrUnsupported)
 	}
 	return out, err
+}
+
+// notInstalled reports whether err is what a machine without the feature Containers answers. That no program has
+// registered the interface can also mean that the service has not started yet.
+func notInstalled(ctx context.Context, err error) bool {
+	if isHCN(err, windows.EPT_S_NOT_REGISTERED) {
+		err := withService(ctx, "read service", "hns", queryRights, func(*mgr.Mgr, *mgr.Service) error { return nil })
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return isHCN(err, windows.ERROR_SERVICE_DOES_NOT_EXIST, windows.Errno(windows.REGDB_E_CLASSNOTREG))
 }
 
 func describeNetwork(n hcnNetwork) (host.HNSNetwork, error) {
@@ -223,6 +233,26 @@ func deleteNetwork(ctx context.Context, id string) error {
 	endpoints = slices.DeleteFunc(endpoints, func(e hcnEndpoint) bool {
 		return !strings.EqualFold(e.HostComputeNetwork, id)
 	})
+	if err := deleteEndpoints(ctx, endpoints); err != nil {
+		return err
+	}
+	if err := hcnNetworks.delete(id); err != nil && !vanished(err) {
+		return err
+	}
+	return nil
+}
+
+// DeleteHNSEndpoint removes an endpoint by its id, after the load balancers over it.
+func (h *Host) DeleteHNSEndpoint(ctx context.Context, id string) error {
+	const op = "delete HNS endpoint"
+	if ctx.Err() != nil {
+		return failed(op, id, context.Cause(ctx))
+	}
+	return failed(op, id, deleteEndpoints(ctx, []hcnEndpoint{{ID: id}}))
+}
+
+// deleteEndpoints removes endpoints, after the load balancers that name them.
+func deleteEndpoints(ctx context.Context, endpoints []hcnEndpoint) error {
 	balancers, err := askHNS[hcnLoadBalancer](ctx, hcnLoadBalancers)
 	if err != nil {
 		return fmt.Errorf("list load balancers: %w", err)
@@ -248,9 +278,6 @@ func deleteNetwork(ctx context.Context, id string) error {
 		if err := hcnEndpoints.delete(e.ID); err != nil && !vanished(err) {
 			return fmt.Errorf("endpoint %s: %w", e.ID, err)
 		}
-	}
-	if err := hcnNetworks.delete(id); err != nil && !vanished(err) {
-		return err
 	}
 	return nil
 }

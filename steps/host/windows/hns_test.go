@@ -125,6 +125,32 @@ func TestNoHNS(t *testing.T) {
 	}
 }
 
+// TestSilentHNS: a service that does not answer is not one that is not installed.
+func TestSilentHNS(t *testing.T) {
+	onlyStandIn(t)
+	const file = `C:\windows\hns-stand-in.port`
+	port, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(file, port, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(file, []byte("1"), 0o644); err != nil { // where nobody listens
+		t.Fatal(err)
+	}
+	h, ctx := newHost(t), context30(t)
+	_, read := h.HNSNetwork(ctx, "x")
+	for call, err := range map[string]error{"read": read, "delete": h.DeleteHNSNetwork(ctx, "x"),
+		"create": h.CreateHNSNetwork(ctx, host.HNSNetworkConfig{Name: "x", Type: "L2Bridge"})} {
+		if !errors.Is(err, host.ErrNoAnswer) || errors.Is(err, host.ErrUnsupported) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
 // overlay creates a network as flanneld does for VXLAN.
 func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 	t.Helper()

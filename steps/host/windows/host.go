@@ -17,13 +17,6 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Options say how a Host works.
-type Options struct {
-	// DataDir is nodejoin's own folder, reported by Facts.
-	// Default: `nodejoin` in the machine's ProgramData folder.
-	DataDir string
-}
-
 // Host is the machine this program runs on. It is safe for concurrent use.
 type Host struct {
 	dataDir string
@@ -31,24 +24,6 @@ type Host struct {
 
 	factsMu sync.Mutex
 	facts   *host.Facts
-}
-
-var _ host.Host = (*Host)(nil)
-
-// New returns the machine this program runs on. It fails only if the process's own token cannot be read.
-func New(opt Options) (*Host, error) {
-	if opt.DataDir == "" {
-		base, err := windows.KnownFolderPath(windows.FOLDERID_ProgramData, 0)
-		if err != nil {
-			return nil, &host.Error{Op: "find folder", Subject: "ProgramData", Err: err}
-		}
-		opt.DataDir = host.Join("windows", base, "nodejoin")
-	}
-	trusted, err := trustedSIDs()
-	if err != nil {
-		return nil, &host.Error{Op: "read", Subject: "process token", Err: err}
-	}
-	return &Host{dataDir: opt.DataDir, trusted: trusted}, nil
 }
 
 // begin rejects a call whose context has ended, and a path that is not absolute.

@@ -157,6 +157,15 @@ func TestRunningProgramIsBusy(t *testing.T) {
 	if err := h.Remove(ctx, path); !errors.Is(err, host.ErrBusy) {
 		t.Errorf("remove: %v", err)
 	}
+	if pids, err := h.Processes(ctx, path); err != nil || len(pids) != 1 || pids[0] != cmd.Process.Pid {
+		t.Errorf("its processes: %v, %v", pids, err)
+	}
+	if err := h.EndProcesses(ctx, path); err != nil {
+		t.Errorf("end its processes: %v", err)
+	}
+	if pids, err := h.Processes(ctx, path); err != nil || len(pids) > 0 {
+		t.Errorf("its processes after their end: %v, %v", pids, err)
+	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if err := h.Rename(ctx, other, path); err != nil {

@@ -26,12 +26,23 @@ type blobs struct {
 	host host.Host
 	os   string
 	dir  string
+	// inbox is the folder of the user that logs in, to which artifacts are sent where that user may not write to dir;
+	// "" = they are sent to dir.
+	inbox string
 	// own is the agent's program: an artifact of many plans, which is here already.
 	own       string
 	ownDigest string // sha256
 }
 
 func (b *blobs) path(digest string) string { return host.Join(b.os, b.dir, digest) }
+
+// temp is where an artifact is sent to. In the inbox its name is one of those that a push or a leave sweeps away.
+func (b *blobs) temp(digest string) string {
+	if b.inbox != "" {
+		return host.Join(b.os, b.inbox, wire.AgentPrefix+digest+partSuffix+wire.Leftover)
+	}
+	return b.path(digest) + partSuffix
+}
 
 var errBlobName = &steps.Error{Code: steps.CodeInvalid, Summary: "wrong digest form",
 	Detail: "an artifact is named by 64 or 128 lower-case hexadecimal digits"}
@@ -60,11 +71,16 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 		return wire.BlobState{Have: true}, b.host.WriteFile(ctx, b.path(blob.Digest), f,
 			host.WriteOptions{Access: host.AccessPrivate, SHA256: b.ownDigest})
 	}
-	free, err := b.host.FreeBytes(ctx, b.dir)
-	if err == nil && blob.Size > 0 && free < uint64(blob.Size) {
-		return wire.BlobState{}, &host.Error{Op: "stage", Subject: b.dir, Err: host.ErrNoSpace}
+	for _, dir := range []string{b.dir, b.inbox} {
+		if dir == "" {
+			continue
+		}
+		free, err := b.host.FreeBytes(ctx, dir)
+		if err == nil && blob.Size > 0 && free < uint64(blob.Size) {
+			return wire.BlobState{}, &host.Error{Op: "stage", Subject: dir, Err: host.ErrNoSpace}
+		}
 	}
-	return wire.BlobState{Temp: b.path(blob.Digest) + partSuffix}, nil
+	return wire.BlobState{Temp: b.temp(blob.Digest)}, nil
 }
 
 // finish renames a completely sent blob to its name. The controller has checked the digest of what it sent, and
@@ -73,7 +89,7 @@ func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 	if !blob.Valid() {
 		return wire.None{}, errBlobName
 	}
-	temp := b.path(blob.Digest) + partSuffix
+	temp := b.temp(blob.Digest)
 	fi, err := b.host.Stat(ctx, temp)
 	if err != nil {
 		return wire.None{}, err
@@ -82,7 +98,24 @@ func (b *blobs) finish(ctx context.Context, blob wire.Blob) (wire.None, error) {
 		return wire.None{}, &steps.Error{Code: steps.CodeFailed, Summary: "the artifact did not arrive whole",
 			Detail: temp + " has another size than was sent", Remedy: "apply again; it is sent again"}
 	}
+	if b.inbox != "" {
+		return wire.None{}, b.take(ctx, temp, blob)
+	}
 	return wire.None{}, b.host.Rename(ctx, temp, b.path(blob.Digest))
+}
+
+// take copies what the user sent: a file that was renamed, its user could still change.
+func (b *blobs) take(ctx context.Context, temp string, blob wire.Blob) error {
+	f, err := b.host.Open(ctx, temp)
+	if err != nil {
+		return err
+	}
+	opt := host.WriteOptions{Access: host.AccessPrivate}
+	if blob.Algorithm == "sha256" {
+		opt.SHA256 = blob.Digest
+	}
+	err = b.host.WriteFile(ctx, b.path(blob.Digest), f, opt)
+	return errors.Join(err, f.Close(), b.host.Remove(ctx, temp))
 }
 
 // used removes the blobs of the steps that are done, and those with a wrong digest, so that the next run
@@ -113,13 +146,19 @@ func blobOf(spec steps.Spec) (wire.Blob, bool) {
 
 // clear removes everything that was staged, whole or not.
 func (b *blobs) clear(ctx context.Context) {
-	list, err := b.host.List(ctx, b.dir)
-	if err != nil {
-		return
-	}
-	for _, fi := range list {
-		if (wire.Blob{Digest: strings.TrimSuffix(fi.Name, partSuffix)}).Valid() {
-			_ = b.host.Remove(ctx, host.Join(b.os, b.dir, fi.Name))
+	for _, dir := range []string{b.dir, b.inbox} {
+		if dir == "" {
+			continue
+		}
+		list, err := b.host.List(ctx, dir)
+		if err != nil {
+			continue
+		}
+		for _, fi := range list {
+			name := strings.TrimSuffix(strings.TrimPrefix(fi.Name, wire.AgentPrefix), wire.Leftover)
+			if (wire.Blob{Digest: strings.TrimSuffix(name, partSuffix)}).Valid() {
+				_ = b.host.Remove(ctx, host.Join(b.os, dir, fi.Name))
+			}
 		}
 	}
 }

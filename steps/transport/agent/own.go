@@ -72,6 +72,9 @@ func checkProgram(ctx context.Context, opt Options) error {
 	if opt.Program == "" || opt.Hello.OS != "linux" {
 		return nil
 	}
+	if opt.Owner != 0 {
+		return checkWay(opt.Program, opt.Owner)
+	}
 	dir := filepath.Dir(opt.Program)
 	for _, path := range []string{opt.Program, dir, filepath.Dir(dir)} {
 		fi, err := opt.Host.Stat(ctx, path)

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"path/filepath"
 	"time"
 
 	"github.com/creachadair/jrpc2"
@@ -16,26 +16,10 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
-	"nodejoin/steps/host"
 	"nodejoin/steps/hostlock"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
-
-// DefaultIdle is the time without any message of the controller after which the
-// agent takes the connection for dead: longer than the controller's own bound, so
-// that it is the controller that finds out first.
-const DefaultIdle = 60 * time.Second
-
-// Options of Serve.
-type Options struct {
-	Host      host.Host
-	Artifacts steps.Artifacts // reads staged artifacts from DataDir/blobs
-	DataDir   string          // nodejoin's folder on this machine
-	Hello     wire.Hello
-	Program   string        // path of this program, whose digest Hello reports; "" = not known
-	Idle      time.Duration // 0 = DefaultIdle
-}
 
 // Serve answers until in ends, ctx is done or the controller is silent for too
 // long; a call that runs then is interrupted and waited for. The end of in is no
@@ -51,6 +35,9 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	defer cancel(nil)
 	s := &server{opt: opt, ctx: ctx, blobs: &blobs{host: opt.Host, os: opt.Hello.OS,
 		dir: BlobDir(opt.Hello.OS, opt.DataDir), own: opt.Program, ownDigest: opt.Hello.Digest}}
+	if opt.Owner != 0 {
+		s.blobs.inbox = filepath.Dir(opt.Program)
+	}
 	s.lock = hostlock.New(opt.DataDir)
 	s.exec = executor.NewExecutor(kinds.Catalog(), opt.Host, opt.Artifacts, s.event)
 	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
@@ -98,20 +85,6 @@ func (h *heard) Recv() ([]byte, error) {
 		h.heard()
 	}
 	return b, err
-}
-
-type server struct {
-	opt   Options
-	ctx   context.Context // of the whole connection
-	exec  *executor.Executor
-	rpc   *jrpc2.Server
-	blobs *blobs
-	lock  *hostlock.Lock // for the whole run
-
-	calls  sync.Mutex // held by the running call; the executor serves one at a time
-	mu     sync.Mutex
-	cancel context.CancelFunc // of the running call
-	said   bool               // bye was said
 }
 
 // Assign finds the handler of a method.

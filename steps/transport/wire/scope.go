@@ -125,7 +125,7 @@ func (a *admission) token() bool {
 
 // knownPrefix reports whether a kind claims things of the prefix.
 func knownPrefix(p record.Prefix) bool {
-	_, ok := steps.UndosOf(kinds.Catalog())[p]
+	_, ok := kinds.Undos()[p]
 	return ok
 }
 
@@ -135,3 +135,8 @@ func cut(s string) string {
 	}
 	return hosttext.Clean(s[:longestText]) + " (cut)"
 }
+
+// actions are those that a change may have.
+var actions = []steps.Action{steps.ActionNone, steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete,
+	steps.ActionRestart,
+	steps.ActionStart, steps.ActionReboot, steps.ActionWait, steps.ActionUnknown}

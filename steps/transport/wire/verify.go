@@ -21,11 +21,6 @@ import (
 // longestValue bounds an output, in bytes.
 const longestValue = 4 << 10
 
-// actions are those that a change may have.
-var actions = []steps.Action{steps.ActionNone, steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete,
-	steps.ActionRestart,
-	steps.ActionStart, steps.ActionReboot, steps.ActionWait, steps.ActionUnknown}
-
 // codes are those of errors on a machine. The others are of the controller and of the cluster: they decide how a
 // run goes on, and its exit code.
 var codes = []steps.Code{steps.CodeFailed, steps.CodeNotConverged, steps.CodeTimeout, steps.CodeDigest,

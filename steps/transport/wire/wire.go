@@ -35,6 +35,13 @@ const (
 // when it crashed, where that does not go to standard error.
 const CrashSuffix = ".crash"
 
+// AgentPrefix begins the names of all files in the agent's folder. Leftover ends those of files that are being sent
+// or were replaced.
+const (
+	AgentPrefix = "nodejoin-agent-"
+	Leftover    = ".new"
+)
+
 // Hello is the agent's first message.
 type Hello struct {
 	Protocol int    `json:"protocol"`

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -112,4 +113,30 @@ func (b *Bundle) Zip() ([]byte, error) {
 		return nil, err
 	}
 	return buf.Bytes(), nil
+}
+
+// name makes the name of an entry in the folder dir, which ends in a slash, of what a host
+// calls it. Each name is used once, also on systems that ignore case.
+func (b *Bundle) name(dir, said string) string {
+	var parts []string
+	for _, p := range strings.FieldsFunc(said, func(r rune) bool { return r == '\\' || r == '/' || r == ':' }) {
+		if p != "." && len(parts) < maxElements {
+			parts = append(parts, element(p))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"_"}
+	}
+	name := dir + strings.Join(parts, "/")
+	if b.names == nil {
+		b.names = map[string]int{}
+	}
+	first, end := name, path.Ext(name)
+	key := strings.ToLower(first)
+	for n := max(b.names[key], 1) + 1; b.names[strings.ToLower(name)] > 0; n++ {
+		name = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(first, end), n, end)
+		b.names[key] = n
+	}
+	b.names[strings.ToLower(name)] = max(b.names[strings.ToLower(name)], 1)
+	return name
 }

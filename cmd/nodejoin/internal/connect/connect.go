@@ -18,18 +18,10 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/event"
-	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
 )
-
-// Machine is the machine that this process runs on.
-type Machine interface {
-	host.Host
-	// DeleteOwnService unregisters the service that this process runs as.
-	DeleteOwnService(ctx context.Context, name string) error
-}
 
 // Hosts returns a function that opens the connection of a node. emit gets the states of
 // connections, from several hosts at once.

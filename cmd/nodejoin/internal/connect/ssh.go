@@ -36,10 +36,14 @@ func (a *agents) get(ctx context.Context, os, arch string) (path, digest string,
 // dialSSH connects to a node over SSH.
 func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
 	c := n.Connection.SSH
+	var become *transport.Become
+	if c.Become != nil {
+		become = &transport.Become{Method: c.Become.Method, PasswordEnv: c.Become.PasswordEnv}
+	}
 	return transport.DialSSH(ctx, transport.SSHConfig{
 		Host: c.Host, Port: c.Port, User: c.User, Identity: c.Identity, KnownHosts: c.KnownHosts, HostKey: c.HostKey,
 		AcceptNew: c.AcceptNew, PasswordEnv: c.PasswordEnv, PassphraseEnv: c.PassphraseEnv, Jump: c.Jump, Timeout: c.Timeout,
-		OS: n.OS, Arch: n.Arch, DataDir: n.DataDir,
+		OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Become: become,
 		Notify: func(state, detail string) {
 			emit(event.HostState{Host: n.Name, State: state, Detail: detail})
 		},

@@ -35,7 +35,21 @@ func TestArrange(t *testing.T) {
 		if have, want := reach(less), reach(after); fmt.Sprint(have) != fmt.Sprint(want) {
 			t.Fatalf("reduce changed what comes before what:\n%v\n%v", after, less)
 		}
-		l := arrange(widths, less)
+		band := make([]int, n)
+		for i, deps := range after {
+			band[i] = rapid.IntRange(0, 4).Draw(t, "band")
+			for _, d := range deps {
+				band[i] = max(band[i], band[d])
+			}
+		}
+		l := arrange(widths, less, band)
+		for i := range n {
+			for k := range n {
+				if band[i] < band[k] && l.places[i].row >= l.places[k].row {
+					t.Fatalf("box %d of band %d is not above box %d of band %d", i, band[i], k, band[k])
+				}
+			}
+		}
 		for _, line := range l.lines {
 			for k := 1; k < len(line); k++ {
 				if l.places[line[k]].row != l.places[line[k-1]].row+1 {
@@ -79,7 +93,7 @@ func nodes(n int) *plan.Compiled {
 func TestHTML(t *testing.T) {
 	var one, many, again bytes.Buffer
 	for b, n := range map[*bytes.Buffer]int{&one: 1, &many: 300, &again: 300} {
-		if err := HTML(b, nodes(n)); err != nil {
+		if err := HTML(b, nodes(n), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

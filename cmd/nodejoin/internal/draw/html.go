@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -27,22 +29,36 @@ type group struct {
 	Height string
 	Boxes  []box
 	Lines  []line
+	Bands  []band
+	Path   []string // of steps that took longest in the last run; empty = not known
+	Took   string   // by the path
 	plan.Node
 }
 
 type box struct {
 	ID, Kind, Class, Tip, Search  string
 	X, Y, W, H, Mid, Text1, Text2 string
+
+	Took     string // in the last run; "" = not known
+	After    string // the steps before it
+	Critical bool
 }
 
-type line struct{ From, To, D string }
+type line struct {
+	From, To, D string
+	Critical    bool
+}
+
+// band has the steps of a phase.
+type band struct{ Name, Y, H, Text string }
 
 // openNames is how many names a group may have to be shown without a click.
 const openNames = 24
 
 // HTML writes the graphs of a plan as one page. Nodes with the same steps share a
-// drawing. The same plan gives the same bytes.
-func HTML(w io.Writer, c *plan.Compiled) error {
+// drawing. The same plan gives the same bytes. took is how long a step took in the last runs, negative where that is
+// not known; nil = nothing is known.
+func HTML(w io.Writer, c *plan.Compiled, took func(host, step string) time.Duration) error {
 	data := struct {
 		Name   string
 		Nodes  int
@@ -72,7 +88,7 @@ func HTML(w io.Writer, c *plan.Compiled) error {
 		if len(g.Names) > 1 {
 			g.Title = fmt.Sprintf("%d nodes with the same steps", len(g.Names))
 		}
-		g.draw()
+		g.draw(took)
 	}
 	return page.Execute(w, data)
 }
@@ -87,7 +103,7 @@ func shape(n plan.Node) string {
 	return b.String()
 }
 
-func (g *group) draw() {
+func (g *group) draw(took func(host, step string) time.Duration) {
 	index := map[string]int{}
 	after := make([][]int, len(g.Node.Steps))
 	var widths []float64
@@ -98,9 +114,21 @@ func (g *group) draw() {
 			}
 		}
 		index[s.ID] = i
-		widths = append(widths, max(minWidth, charWidth*float64(max(len(s.ID), len(s.Kind)))+18))
+		kind := len(s.Kind)
+		if timed(took, g.Name, s.ID) {
+			kind += len(", 0.00 s")
+		}
+		widths = append(widths, max(minWidth, charWidth*max(float64(len(s.ID)), smaller*float64(kind))+18))
 	}
-	l := arrange(widths, reduce(after))
+	phase := phasesOf(g.Node.Steps, after)
+	longest, whole := critical(g.Node, after, took)
+	after = reduce(after)
+	l := arrange(widths, after, phase)
+	for _, i := range longest {
+		g.Path = append(g.Path, g.Node.Steps[i].ID)
+	}
+	g.Took = span(whole)
+	g.bands(l, phase)
 	g.Width, g.Height = px(l.width), px(l.height)
 	for _, p := range l.places {
 		if p.box < 0 {
@@ -108,6 +136,11 @@ func (g *group) draw() {
 		}
 		s := g.Node.Steps[p.box]
 		tip := s.ID + " (" + s.Kind + ")"
+		known := ""
+		if timed(took, g.Name, s.ID) {
+			known = span(took(g.Name, s.ID))
+			tip += "\ntook " + known
+		}
 		if s.Title != "" && len(g.Names) == 1 {
 			tip += "\n" + steps.ShowRefs(s.Title)
 		}
@@ -121,8 +154,13 @@ func (g *group) draw() {
 		g.Boxes = append(g.Boxes, box{ID: s.ID, Kind: s.Kind, Class: class(kinds.Of(s)), Tip: tip,
 			Search: strings.ToLower(s.ID + " " + s.Kind),
 			X:      px(p.x - p.width/2), Y: px(y), W: px(p.width), H: px(boxHeight), Mid: px(p.x), Text1: px(y + 17),
-			Text2: px(y + 32)})
+			Text2: px(y + 32), Took: known, After: strings.Join(s.After, ", "), Critical: slices.Contains(longest, p.box)})
 	}
+	g.wires(l, longest)
+}
+
+// wires are the lines between the boxes.
+func (g *group) wires(l *layout, longest []int) {
 	for _, path := range l.lines {
 		var d strings.Builder
 		for k, i := range path {
@@ -141,8 +179,43 @@ func (g *group) draw() {
 			}
 		}
 		from, to := l.places[path[0]].box, l.places[path[len(path)-1]].box
-		g.Lines = append(g.Lines, line{From: g.Node.Steps[from].ID, To: g.Node.Steps[to].ID, D: d.String()})
+		at := slices.Index(longest, from)
+		g.Lines = append(g.Lines, line{From: g.Node.Steps[from].ID, To: g.Node.Steps[to].ID, D: d.String(),
+			Critical: at >= 0 && at+1 < len(longest) && longest[at+1] == to})
 	}
+}
+
+// bands are the stripes behind the boxes, one for each phase that has steps.
+func (g *group) bands(l *layout, phase []int) {
+	for k, name := range phases {
+		first, last := -1, -1
+		for _, p := range l.places {
+			if p.box < 0 || phase[p.box] != k {
+				continue
+			}
+			if first < 0 || p.row < first {
+				first = p.row
+			}
+			last = max(last, p.row)
+		}
+		if first >= 0 {
+			y := top(first) - rowGap/2
+			g.Bands = append(g.Bands, band{name, px(y), px(top(last) + boxHeight + rowGap/2 - y), px(y + 20)})
+		}
+	}
+}
+
+// timed reports whether a time is known that is worth to be shown.
+func timed(took func(host, step string) time.Duration, host, step string) bool {
+	return took != nil && took(host, step) >= 10*time.Millisecond
+}
+
+// span is a time for people.
+func span(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return d.Round(time.Second).String()
 }
 
 // class is the colour of a kind's boxes.

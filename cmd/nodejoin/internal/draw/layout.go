@@ -14,7 +14,9 @@ const (
 	boxGap    = 14
 	wireGap   = 10 // beside a place that only a line passes through
 	margin    = 16
-	charWidth = 7.2 // upper estimate for 12px sans-serif
+	bandLabel = 70   // left of the boxes, for the name of a band
+	charWidth = 7.2  // upper estimate for 12px sans-serif
+	smaller   = 0.85 // the text below it is 10px
 	minWidth  = 84
 )
 
@@ -60,10 +62,14 @@ func reduce(after [][]int) [][]int {
 	return out
 }
 
-// arrange lays out boxes of the given widths. after is a result of reduce.
-func arrange(widths []float64, after [][]int) *layout {
+// maxRow is how wide the boxes of a row may be together. A row that is wider is broken.
+const maxRow = 1000
+
+// arrange lays out boxes of the given widths. after is a result of reduce. The boxes of a band stand below those of
+// the bands before; none comes before a box of an earlier band.
+func arrange(widths []float64, after [][]int, band []int) *layout {
 	l := &layout{}
-	row := rowsOf(after)
+	row := banded(rowsOf(after), widths, band)
 	for i, w := range widths {
 		l.places = append(l.places, place{box: i, row: row[i], width: w})
 	}
@@ -93,28 +99,38 @@ func arrange(widths []float64, after [][]int) *layout {
 	return l
 }
 
-// rowsOf returns the row of each box: below all boxes that come before it, and as near as
-// possible to the first that comes after it.
+// rowsOf returns the row of each box: the first below all boxes that come before it.
 func rowsOf(after [][]int) []int {
 	row := make([]int, len(after))
-	last := make([]int, len(after))
 	for i, deps := range after {
 		for _, d := range deps {
 			row[i] = max(row[i], row[d]+1)
 		}
-		last[i] = -1
-	}
-	for i := len(after) - 1; i >= 0; i-- {
-		if last[i] >= 0 {
-			row[i] = last[i]
-		}
-		for _, d := range after[i] {
-			if last[d] < 0 || row[i]-1 < last[d] {
-				last[d] = row[i] - 1
-			}
-		}
 	}
 	return row
+}
+
+// banded are the rows where each band has rows of its own, and no row is too wide.
+func banded(row []int, widths []float64, band []int) []int {
+	list := make([]int, len(row))
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Or(cmp.Compare(band[a], band[b]), cmp.Compare(row[a], row[b]))
+	})
+	out := make([]int, len(row))
+	at, wide := 0, 0.0
+	for k, i := range list {
+		if k > 0 {
+			if prev := list[k-1]; band[prev] != band[i] || row[prev] != row[i] || wide+widths[i] > maxRow {
+				at, wide = at+1, 0
+			}
+		}
+		out[i] = at
+		wide += widths[i] + boxGap
+	}
+	return out
 }
 
 // order sorts each row by the mean position of the connected places, downwards and
@@ -187,9 +203,9 @@ func (l *layout) position() {
 		least, most = min(least, x[i]-p.width/2), max(most, x[i]+p.width/2)
 	}
 	for i := range l.places {
-		l.places[i].x = x[i] - least + margin
+		l.places[i].x = x[i] - least + margin + bandLabel
 	}
-	l.width = most - least + 2*margin
+	l.width = most - least + 2*margin + bandLabel
 	l.height = float64(len(l.rows)*(boxHeight+rowGap)-rowGap) + 2*margin
 }
 

@@ -4,10 +4,7 @@ package firstplan
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
-	"net/url"
-	"os"
 	"regexp"
 	"strings"
 
@@ -22,95 +19,59 @@ const (
 	usualFlannel    = "0.28.9"
 	usualCNIPlugins = "1.9.1"
 	usualFlannelCNI = "1.9.1-flannel3"
+	usualRunc       = "1.5.2"
 )
 
 // Answers are what a first plan is made of.
 type Answers struct {
 	Name, APIServer, Kubeconfig, Mirror                     string
 	Kubernetes, Containerd, Flannel, CNIPlugins, FlannelCNI string
-	User                                                    string
+	Runc                                                    string
+	User, LinuxUser                                         string
 	Sandbox                                                 bool
 	Hosts                                                   []Host
-	// Digests are the SHA-256 of the artifacts in the mirror, by name. Plan sets them; if they
-	// are empty, the plan has a variable for them.
-	Digests map[string]string
+	// Digests are the SHA-256 of the artifacts in the mirror. Plan sets them; if they are empty,
+	// the plan has a variable for them.
+	Digests map[Artifact]string
 
 	mirror string // Mirror as this process opens it
 }
 
-// Host is a machine of the plan.
-type Host struct{ Name, Address string }
+// Artifact is an artifact of a first plan.
+type Artifact struct{ Name, OS string }
 
-// Question asks for one answer.
-type Question struct {
-	Flag, Help string // the flag that gives the answer, and its help
-	Text       string // for the terminal
-	Value      *string
-	Default    func() string // after the answers before it are known
-	Required   bool          // the default serves a sandbox and a prompt only
-	Check      func(string) error
+// Host is a machine of the plan. OS is "windows" or "linux".
+type Host struct{ OS, Name, Address string }
 
-	unless func() bool // it does not apply; nil = it always does
-}
-
-// Applies reports whether the question makes sense with the answers so far.
-func (q Question) Applies() bool { return q.unless == nil || !q.unless() }
-
-// Questions returns the questions in the order in which they are asked.
-func (a *Answers) Questions() []Question {
-	usual := func(s string) func() string { return func() string { return s } }
-	inSandbox := func() bool { return a.Sandbox }
-	return []Question{
-		{Flag: "name", Value: &a.Name, Required: true, Check: checkName, Default: usual("demo"),
-			Help: "`name` of the cluster and of the plan's file",
-			Text: "Name of the cluster"},
-		{Flag: "api-server", Value: &a.APIServer, Required: true, Check: checkAPIServer, Default: a.usualAPIServer,
-			Help: "`URL` of the API server, as the nodes reach it",
-			Text: "URL of the API server, as the nodes reach it"},
-		{Flag: "kubeconfig", Value: &a.Kubeconfig, Check: needed, Default: usual("~/.kube/config"), unless: inSandbox,
-			Help: "kubeconfig `file` on this machine, never copied to a node (default ~/.kube/config)",
-			Text: "kubeconfig on this machine (never copied to a node)"},
-		{Flag: "mirror", Value: &a.Mirror, Check: checkMirror, Default: usual(""),
-			Help: "`folder` with the artifacts under their upstream file names (default: hosts download them from upstream)",
-			Text: "Folder with the artifacts under their upstream names (empty: hosts download them from upstream)"},
-		{Flag: "kubernetes", Value: &a.Kubernetes, Check: checkVersion, Default: usual(usualKubernetes),
-			Help: "`version` of the node components (default " + usualKubernetes + ")",
-			Text: "Version of Kubernetes on the nodes"},
-		{Flag: "containerd", Value: &a.Containerd, Check: checkVersion,
-			Help:    "`version` of containerd (default: that of the mirror, or " + usualContainerd + ")",
-			Text:    "Version of containerd",
-			Default: func() string { return a.inMirror(compat.ContainerdName, usualContainerd) }},
-		{Flag: "flannel", Value: &a.Flannel, Check: checkVersion, Default: usual(usualFlannel),
-			Help: "`version` of flannel (default " + usualFlannel + ")",
-			Text: "Version of flannel"},
-		{Flag: "cni-plugins", Value: &a.CNIPlugins, Check: checkVersion,
-			Help:    "`version` of the CNI plugins (default: that of the mirror, or " + usualCNIPlugins + ")",
-			Text:    "Version of the CNI plugins",
-			Default: func() string { return a.inMirror(compat.CNIPlugins, usualCNIPlugins) }},
-		{Flag: "flannel-cni", Value: &a.FlannelCNI, Check: checkVersion, Default: usual(usualFlannelCNI),
-			Help:   "`version` of flannel's CNI plugin (default " + usualFlannelCNI + ")",
-			Text:   "Version of flannel's CNI plugin",
-			unless: func() bool { return a.Mirror != "" }}, // no file name has it
-		{Flag: "user", Value: &a.User, Check: needed, Default: usual("Administrator"), unless: inSandbox,
-			Help: "`user` to log in as on the machines (default Administrator)",
-			Text: "User to log in as on the machines"},
+// Systems returns the operating systems of the hosts, Windows first.
+func (a *Answers) Systems() []string {
+	var out []string
+	for _, os := range []string{"windows", "linux"} {
+		if len(a.HostsOf(os)) > 0 {
+			out = append(out, os)
+		}
 	}
+	return out
 }
 
-// usualAPIServer is an address for a sandbox, where any works, and otherwise "".
-func (a *Answers) usualAPIServer() string {
-	if a.Sandbox {
-		return "https://10.0.0.10:6443"
+// HostsOf returns the hosts with an operating system.
+func (a *Answers) HostsOf(os string) []Host {
+	var out []Host
+	for _, h := range a.Hosts {
+		if h.OS == os {
+			out = append(out, h)
+		}
 	}
-	return ""
+	return out
 }
 
-// AddHost adds a machine, given as name=address.
-func (a *Answers) AddHost(s string) error {
+// AddHost adds a machine with an operating system, given as name=address.
+func (a *Answers) AddHost(os, s string) error {
 	h, err := parseHost(s, a.Sandbox)
 	if err != nil {
 		return err
 	}
+	h.OS = os
 	for _, o := range a.Hosts {
 		switch {
 		case o.Name == h.Name:
@@ -128,46 +89,9 @@ var (
 	nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`) // RFC 1123
 )
 
-func checkName(s string) error {
-	if !planName.MatchString(s) {
-		return fmt.Errorf("%q is not a valid name: use letters, digits, '-' and '_', a letter or digit first, at most 63", s)
-	}
-	return nil
-}
-
-func checkAPIServer(s string) error {
-	if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
-		return fmt.Errorf("%q is not the URL of an API server; write https://HOST:PORT", s)
-	}
-	return nil
-}
-
 func checkVersion(s string) error {
 	if _, err := compat.Parse(s); err != nil {
 		return fmt.Errorf("%q is not a version; write it as 1.2.3", s)
-	}
-	return nil
-}
-
-func needed(s string) error {
-	if s == "" {
-		return errors.New("it must not be empty")
-	}
-	return nil
-}
-
-func checkMirror(s string) error {
-	if s == "" {
-		return nil
-	}
-	fi, err := os.Stat(ownFile(s))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist", s)
-	case err != nil:
-		return err
-	case !fi.IsDir():
-		return fmt.Errorf("%s is not a folder", s)
 	}
 	return nil
 }
@@ -184,5 +108,5 @@ func parseHost(s string, sandbox bool) (Host, error) {
 	if _, err := netip.ParseAddr(address); sandbox && err != nil {
 		return Host{}, fmt.Errorf("%q is not an IP address, which a sandbox needs", address)
 	}
-	return Host{name, address}, nil
+	return Host{Name: name, Address: address}, nil
 }

@@ -15,17 +15,35 @@ import (
 	"nodejoin/plan/compat"
 )
 
+// artifacts lists what the hosts of each operating system need.
+func (a *Answers) artifacts() []Artifact {
+	var out []Artifact
+	for _, os := range a.Systems() {
+		names := []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
+			compat.Flanneld}
+		if os == "linux" {
+			names = append(names, compat.Runc)
+		}
+		for _, name := range names {
+			out = append(out, Artifact{name, os})
+		}
+	}
+	return out
+}
+
 // version of an artifact.
 func (a *Answers) version(artifact string) string {
 	return map[string]string{
 		compat.KubernetesNode: a.Kubernetes, compat.ContainerdName: a.Containerd, compat.CNIPlugins: a.CNIPlugins,
 		compat.FlannelCNI: cmp.Or(a.FlannelCNI, usualFlannelCNI), compat.Flanneld: a.Flannel,
+		compat.Runc: cmp.Or(a.Runc, usualRunc),
 	}[artifact]
 }
 
-// artifacts are the artifacts of a first plan.
-var artifacts = []string{compat.KubernetesNode, compat.ContainerdName, compat.CNIPlugins, compat.FlannelCNI,
-	compat.Flanneld}
+// upstream is the file name and the URL of an artifact.
+func (a *Answers) upstream(f Artifact) (file, address string) {
+	return compat.Artifact(f.Name, a.version(f.Name), f.OS, "amd64")
+}
 
 // ownFile is a path of the plan language, which knows "~/", as this process opens it.
 func ownFile(p string) string {
@@ -41,7 +59,11 @@ func ownFile(p string) string {
 // one if the mirror does not have exactly one such file.
 func (a *Answers) inMirror(artifact, usual string) string {
 	const mark = "0.0.0"
-	pattern, _ := compat.Artifact(artifact, mark, "windows", "amd64")
+	systems := a.Systems()
+	if len(systems) == 0 {
+		return usual
+	}
+	pattern, _ := compat.Artifact(artifact, mark, systems[0], "amd64")
 	before, after, ok := strings.Cut(pattern, mark)
 	if a.Mirror == "" || !ok {
 		return usual
@@ -96,17 +118,17 @@ func (a *Answers) readDigests() error {
 	if a.mirror == "" {
 		return nil
 	}
-	found, missing := map[string]string{}, ""
-	for _, name := range artifacts {
-		file, address := compat.Artifact(name, a.version(name), "windows", "amd64")
+	found, missing := map[Artifact]string{}, ""
+	for _, f := range a.artifacts() {
+		file, address := a.upstream(f)
 		sum, err := fileDigest(filepath.Join(a.mirror, file))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			missing += fmt.Sprintf("\n  %s (%s)\n    %s", file, name, address)
+			missing += fmt.Sprintf("\n  %s (%s)\n    %s", file, f.Name, address)
 		case err != nil:
 			return fmt.Errorf("--mirror: %w", err)
 		default:
-			found[name] = sum
+			found[f] = sum
 		}
 	}
 	switch {

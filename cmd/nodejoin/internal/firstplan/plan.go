@@ -30,23 +30,30 @@ func (a *Answers) Plan(folder string) ([]byte, error) {
 func (a *Answers) text(folder string) []byte {
 	t := template.Must(template.New("plan").Funcs(template.FuncMap{
 		"hcl": func(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) },
-		"digest": func(name string) string {
-			if d := a.Digests[name]; d != "" {
+		"digest": func(f Artifact) string {
+			if d := a.Digests[f]; d != "" {
 				return `"` + d + `"`
 			}
-			return `var.sha256["` + name + `"]`
+			return "var.sha256." + f.OS + "." + f.Name
 		},
-		"url": func(name string) string {
-			_, address := compat.Artifact(name, a.version(name), "windows", "amd64")
+		"url": func(f Artifact) string {
+			_, address := a.upstream(f)
 			return address
 		},
-		"artifacts": func() []string { return artifacts },
+		// versioned reports whether the plan must name the version of an artifact itself.
+		"versioned": func(f Artifact) bool {
+			return f.Name == compat.CNIPlugins || a.Mirror == "" && (f.Name == compat.FlannelCNI || f.Name == compat.Runc)
+		},
+		"version": a.version,
+		"user":    func(os string) string { return map[string]string{"windows": a.User, "linux": a.LinuxUser}[os] },
 	}).Parse(planTemplate))
 	var b bytes.Buffer
 	data := struct {
-		Answers
-		Folder string
-	}{*a, comment(folder)}
+		*Answers
+		Folder    string
+		Artifacts []Artifact
+		Mixed     bool
+	}{a, comment(folder), a.artifacts(), len(a.Systems()) > 1}
 	if err := t.Execute(&b, data); err != nil {
 		panic(fmt.Sprintf("firstplan: %v", err)) // a bug in the template
 	}
@@ -64,10 +71,16 @@ func comment(s string) string {
 }
 
 // AnyDigests returns a value of the variable sha256 for a plan that is only compiled.
-func AnyDigests() string {
-	var parts []string
-	for _, name := range artifacts {
-		parts = append(parts, name+` = "`+strings.Repeat("0", 64)+`"`)
+func (a *Answers) AnyDigests() string {
+	var b strings.Builder
+	for _, os := range a.Systems() {
+		fmt.Fprintf(&b, "%s = {", os)
+		for _, f := range a.artifacts() {
+			if f.OS == os {
+				fmt.Fprintf(&b, " %s = %q,", f.Name, strings.Repeat("0", 64))
+			}
+		}
+		b.WriteString(" },")
 	}
-	return "{ " + strings.Join(parts, ", ") + " }"
+	return "{ " + b.String() + " }"
 }

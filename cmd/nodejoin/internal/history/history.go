@@ -72,6 +72,9 @@ type Host struct {
 	Error     string   `json:"error,omitempty"`
 }
 
+// Running is the result of a run that has not ended.
+const Running = "running"
+
 // Run is a recorded run.
 type Run struct {
 	Head   Head
@@ -84,6 +87,26 @@ func (h Head) Called() string { return cmp.Or(h.File, filepath.Base(h.Plan)) }
 
 // With is what the plan got besides its text: names of variables, and of files with values.
 func (h Head) With() string { return strings.Join(slices.Concat(h.Vars, h.VarFiles), ", ") }
+
+// Continue is the command that continues a leave that failed or did not end; "" = there is nothing to continue.
+func (r Run) Continue() string {
+	if r.Head.Holder.Command != "leave" {
+		return ""
+	}
+	nodes := r.Head.Nodes
+	if r.End != nil {
+		nodes = nil
+		for _, h := range r.End.Hosts {
+			if h.Error != "" {
+				nodes = append(nodes, h.Node)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	return "nodejoin leave " + strings.Join(append([]string{cmp.Or(r.Head.File, r.Head.Plan)}, nodes...), " --target ")
+}
 
 // Root is the folder of all plans: $XDG_STATE_HOME/nodejoin/history, by default below
 // ~/.local/state (XDG Base Directory Specification); on Windows below %LocalAppData%.

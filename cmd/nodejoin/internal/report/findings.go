@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
@@ -69,3 +70,5 @@ func (f Finding) message() string {
 	}
 	return text
 }
+
+func lower(s string) string { return strings.Trim(strings.ToLower(s), " .") }

@@ -47,12 +47,12 @@ func WriteJUnit(file, suite string, cases []Case) error {
 	if file == "" {
 		return nil
 	}
-	seconds := func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+	exact := func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 	s := junitSuite{Name: suite, Tests: len(cases)}
 	var all time.Duration
 	for _, c := range cases {
 		all += c.Took
-		j := junitCase{Class: c.Class, Name: c.Name, Time: seconds(c.Took)}
+		j := junitCase{Class: c.Class, Name: c.Name, Time: exact(c.Took)}
 		switch {
 		case c.Failure != "":
 			s.Failures++
@@ -63,7 +63,7 @@ func WriteJUnit(file, suite string, cases []Case) error {
 		}
 		s.Cases = append(s.Cases, j)
 	}
-	s.Time = seconds(all)
+	s.Time = exact(all)
 	text, err := xml.MarshalIndent(struct {
 		XMLName xml.Name `xml:"testsuites"`
 		Suites  []junitSuite

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // SARIF writes findings as SARIF 2.1.0 (OASIS), for code scanning. Columns count characters.
@@ -78,5 +77,3 @@ func SARIF(w io.Writer, version string, findings []Finding) error {
 	}{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0",
 		[]run{{tool{driver{"nodejoin", version, rules}}, "unicodeCodePoints", results}}})
 }
-
-func lower(s string) string { return strings.Trim(strings.ToLower(s), " .") }

@@ -13,6 +13,7 @@ import (
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
 	"nodejoin/steps/transport"
 )
 
@@ -190,5 +191,33 @@ func TestProblemOfManyHosts(t *testing.T) {
 	}
 	if want := "| Error: interrupted\n|   hosts win-1 to win-50\n\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+// Values of one registry key that go are counted; a few are shown, as is what stays although nothing changes.
+func TestRemovalsInGroups(t *testing.T) {
+	gone := func(name string) executor.Removal {
+		return executor.Removal{Key: record.Registry.Of(name), Change: steps.Change{Action: steps.ActionRemove}}
+	}
+	h := hostOf(1, "")
+	h.Steps, h.Interruption = nil, nil
+	for _, name := range []string{"Application", "AppParameters", "AppStdout", "AppStderr"} {
+		h.Removals.Items = append(h.Removals.Items, gone(`HKLM\S\kubelet\Parameters\`+name))
+	}
+	h.Removals.Items = append(h.Removals.Items, gone(`HKLM\S\Site\A`),
+		executor.Removal{Key: record.File.Of(`C:\x`), Left: "it was changed since"})
+	text := planText(PlanOptions{Width: 200}, h)
+	for _, want := range []string{"- 4 registry values of HKLM\\S\\kubelet\\Parameters\n",
+		"- registry value HKLM\\S\\Site\\A\n", "file C:\\x stays: it was changed since\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("not once %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "AppStdout") {
+		t.Errorf("a value that is counted:\n%s", text)
+	}
+	h.Removals.Items = h.Removals.Items[5:]
+	if text := planText(PlanOptions{Width: 200}, h); !strings.Contains(text, "stays: it was changed since") {
+		t.Errorf("what stays is not told:\n%s", text)
 	}
 }

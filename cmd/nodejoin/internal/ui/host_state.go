@@ -34,6 +34,8 @@ func HostState(h engine.HostReport) string {
 		}
 	}
 	switch {
+	case h.Last.IsLeave():
+		return "unfinished" // a leave that finished left no note
 	case state == "in_sync":
 	case h.Untouched && h.KubeNode == nil:
 		return "not_joined" // it never joined, or it has left
@@ -41,6 +43,14 @@ func HostState(h engine.HostReport) string {
 		return "unfinished"
 	}
 	return state
+}
+
+// Continue is the command that continues an unfinished leave of a host; "" = there is none.
+func Continue(h engine.HostReport) string {
+	if h.Err != nil || !h.Last.IsLeave() {
+		return ""
+	}
+	return "nodejoin leave --target " + CleanLine(h.Node.Name)
 }
 
 // unfinished reports whether the last run that changed the machine did not finish. A run

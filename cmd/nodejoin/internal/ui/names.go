@@ -75,3 +75,10 @@ func (a numbered) before(b numbered) bool {
 	padded := strings.HasPrefix(a.name[len(a.stem):], "0")
 	return a.stem == b.stem && a.number >= 0 && b.number == a.number+1 && (!padded || len(a.name) == len(b.name))
 }
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}

@@ -10,35 +10,9 @@ import (
 	"nodejoin/steps/engine"
 )
 
-// marks are the signs of actions at the start of a line.
-var marks = map[steps.Action]struct {
-	symbol string
-	style  Style
-	verb   string
-}{
-	steps.ActionCreate:  {"+", Green, "create"},
-	steps.ActionUpdate:  {"~", Yellow, "update"},
-	steps.ActionDelete:  {"-", Red, "delete"},
-	steps.ActionRemove:  {"-", Red, "remove"},
-	steps.ActionForget:  {" ", Dim, "forget"},
-	steps.ActionRestart: {"!", Yellow, "restart"},
-	steps.ActionStart:   {">", Green, "start"},
-	steps.ActionReboot:  {"!", Red, "reboot"},
-	steps.ActionWait:    {".", Cyan, "wait"},
-	steps.ActionUnknown: {"?", Blue, "not known yet"},
-}
-
 // counted are the actions in the order in which they are counted.
 var counted = []steps.Action{steps.ActionReboot, steps.ActionRestart, steps.ActionRemove, steps.ActionDelete,
 	steps.ActionUpdate, steps.ActionCreate, steps.ActionStart, steps.ActionForget, steps.ActionUnknown, steps.ActionWait}
-
-// PlanOptions say how a plan is shown.
-type PlanOptions struct {
-	Color bool
-	Width int
-	Limit int  // lines of files are broken at this column; 0 = they stay whole
-	Full  bool // every host by itself, contents of new files, and steps without changes
-}
 
 // WritePlan prints what a report would change, by groups of hosts with the same changes, and counts it.
 func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
@@ -157,11 +131,4 @@ func interrupted(r *engine.Report) int {
 		}
 	}
 	return n
-}
-
-func plural(n int, s string) string {
-	if n == 1 {
-		return s
-	}
-	return s + "s"
 }

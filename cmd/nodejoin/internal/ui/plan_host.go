@@ -2,21 +2,12 @@ package ui
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 )
-
-// hostWriter prints what would change on hosts of one group.
-type hostWriter struct {
-	io.Writer
-	PlanOptions
-
-	own *words // replaced in all text
-}
 
 // hostBody is what would change on hosts that differ in nothing but their own words.
 func hostBody(hosts []engine.HostReport, o PlanOptions, own *words) string {
@@ -55,11 +46,6 @@ func together(hosts []engine.HostReport) *engine.Interruption {
 		}
 	}
 	return &i
-}
-
-// line prints text below a host, after a symbol.
-func (w hostWriter) line(style Style, symbol, text string) {
-	fmt.Fprintln(w, hang("  "+Paint(w.Color, style, symbol)+" ", CleanLine(w.own.in(text)), 4, w.Width))
 }
 
 // step prints what would change in a step. Its id gets idw columns.

@@ -12,11 +12,9 @@ import (
 	"nodejoin/steps/record"
 )
 
-var undos = steps.UndosOf(kinds.Catalog())
-
 // ThingWords names what a claim is about.
 func ThingWords(key record.Key) string {
-	if called := undos[key.Prefix].Called; called != "" {
+	if called := kinds.Undos()[key.Prefix].Called; called != "" {
 		return called + " " + key.Name
 	}
 	return key.String()
@@ -29,12 +27,17 @@ func (w hostWriter) removals(h engine.HostReport) {
 		return
 	}
 	fmt.Fprintln(w, "  "+Paint(w.Color, Bold, "no longer in the plan:"))
-	empty := 0
+	empty, values := 0, valuesOf(h.Removals.Items)
 	for _, r := range h.Removals.Items {
-		switch implied := r.Key.Prefix == record.Directory || r.Key.Prefix == record.RegistryKey; {
-		case implied && !w.Full && !r.Restored && r.Change.Action == steps.ActionRemove:
+		key, _ := removedValue(r)
+		switch {
+		case !w.Full && implied(r) && !r.Restored && r.Change.Action == steps.ActionRemove:
 			empty++
-		case implied && !w.Full && r.Change.NoOp(): // others use it
+		case !w.Full && implied(r) && r.Change.NoOp(): // others use it
+		case !w.Full && values[key] > fewValues:
+			w.line(Red, "-", fmt.Sprintf("%d registry values of %s", values[key], key))
+			values[key] = -1
+		case !w.Full && values[key] < 0: // counted
 		default:
 			w.removal(r)
 		}
@@ -42,6 +45,34 @@ func (w hostWriter) removals(h engine.HostReport) {
 	if empty > 0 {
 		w.line(Red, "-", fmt.Sprintf("%d empty %s", empty, plural(empty, "folder")))
 	}
+}
+
+// implied reports whether a thing goes with others: it is a folder or a registry key that nodejoin made for them.
+func implied(r executor.Removal) bool {
+	return r.Key.Prefix == record.Directory || r.Key.Prefix == record.RegistryKey
+}
+
+// fewValues is up to how many values of a registry key are shown one by one.
+const fewValues = 3
+
+// removedValue is the registry key of a value that is removed; false for anything else.
+func removedValue(r executor.Removal) (key string, ok bool) {
+	i := strings.LastIndexByte(r.Key.Name, '\\')
+	if r.Key.Prefix != record.Registry || r.Restored || r.Change.Action != steps.ActionRemove || i < 0 {
+		return "", false
+	}
+	return r.Key.Name[:i], true
+}
+
+// valuesOf counts the values that are removed of each registry key.
+func valuesOf(items []executor.Removal) map[string]int {
+	out := map[string]int{}
+	for _, r := range items {
+		if key, ok := removedValue(r); ok {
+			out[key]++
+		}
+	}
+	return out
 }
 
 func (w hostWriter) removal(r executor.Removal) {
@@ -52,8 +83,8 @@ func (w hostWriter) removal(r executor.Removal) {
 		style, symbol, text = Dim, " ", text+" stays: "+r.Left
 	case r.Restored:
 		style, symbol, text = Yellow, "~", text+": as it was before nodejoin"
-	case r.Key.Prefix == record.Service:
-		text += ": it stops and is unregistered"
+	case kinds.Undos()[r.Key.Prefix].Means != "":
+		text += ": " + kinds.Undos()[r.Key.Prefix].Means
 	}
 	w.line(style, symbol, text)
 }
@@ -67,7 +98,10 @@ func WriteObjects(w io.Writer, list []engine.ObjectRemoval, o PlanOptions) {
 	fmt.Fprintln(w, Paint(o.Color, Bold, "cluster")+", no longer in the plan:")
 	for _, r := range list {
 		style, symbol, text := Red, "-", r.String()
-		if r.Left != "" || r.Err != nil {
+		switch {
+		case r.Finishes != "":
+			style, symbol, text = Yellow, "~", text+": "+r.Finishes
+		case r.Left != "" || r.Err != nil:
 			style, symbol, text = Dim, " ", text+" stays: "+r.Left
 		}
 		if r.Err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"nodejoin/steps/engine"
 )
@@ -41,6 +42,28 @@ func OnlyStates(r *engine.Report, only []string) *engine.Report {
 // WriteStatus prints a line for each node of only, and how many there are in each state. limit is the width of the
 // terminal, 0 without one.
 func WriteStatus(w io.Writer, r *engine.Report, only []string, limit int) error {
+	if rows := StatusRows(r, only); len(rows) > 1 {
+		if err := OneLine(w, limit, rows, 5, 2, 4); err != nil {
+			return err
+		}
+	}
+	for _, h := range OnlyStates(r, only).Hosts {
+		if next := Continue(h); next != "" {
+			_, err := fmt.Fprintf(w, "The leave of %s is unfinished: '%s' continues it.\n", CleanLine(h.Node.Name), next)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	WriteObjects(w, r.Objects, PlanOptions{Width: cmp.Or(limit, 80)})
+	if err := writeGuards(w, OnlyStates(r, only), time.Now(), limit); err != nil {
+		return err
+	}
+	return writeTotals(w, r, limit)
+}
+
+// StatusRows is the table of status, with its head: a row for each node of only.
+func StatusRows(r *engine.Report, only []string) [][]string {
 	shown := OnlyStates(r, only)
 	rows := [][]string{{"NODE", "STATE", "IN ORDER", "DIFFERS", "LAST CHANGED", "SYSTEM"}}
 	for _, h := range shown.Hosts {
@@ -50,13 +73,7 @@ func WriteStatus(w io.Writer, r *engine.Report, only []string, limit int) error 
 		rows = append(rows, []string{CleanLine(n.Name), "foreign", "-", "no longer in the plan", "-",
 			"kubelet " + CleanLine(n.KubeletVersion)})
 	}
-	if len(rows) > 1 {
-		if err := OneLine(w, limit, rows, 5, 2, 4); err != nil {
-			return err
-		}
-	}
-	WriteObjects(w, r.Objects, PlanOptions{Width: cmp.Or(limit, 80)})
-	return writeTotals(w, r, limit)
+	return rows
 }
 
 // writeTotals counts all nodes of the report by state.
@@ -122,9 +139,6 @@ func differences(h engine.HostReport) (inOrder int, differs string) {
 	}
 	return inOrder, "0"
 }
-
-// minutes is the format of times in tables, which are in UTC.
-const minutes = "2006-01-02T15:04Z"
 
 // lastChanged is when the last run that changed the host ended, and how.
 func lastChanged(h engine.HostReport) string {

@@ -5,7 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"charm.land/lipgloss/v2"
+	"charm.land/lipgloss/v2/table"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // OneLine writes rows as Table does, with one line for each: if they do not fit into limit columns, it leaves out the
@@ -14,7 +17,7 @@ func OneLine(w io.Writer, limit int, rows [][]string, spare ...int) error {
 	wide := make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, cell := range r {
-			wide[i] = max(wide[i], len([]rune(cell)))
+			wide[i] = max(wide[i], ansi.StringWidth(cell))
 		}
 	}
 	out := map[int]bool{}
@@ -67,7 +70,7 @@ func Table(w io.Writer, limit int, rows [][]string) error {
 	wide := make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, cell := range r {
-			wide[i] = max(wide[i], len([]rune(cell)))
+			wide[i] = max(wide[i], ansi.StringWidth(cell))
 		}
 	}
 	total := 2 * (len(wide) - 1)
@@ -75,15 +78,11 @@ func Table(w io.Writer, limit int, rows [][]string) error {
 		total += n
 	}
 	if limit <= 0 || total <= limit {
-		t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-		for _, r := range rows {
-			fmt.Fprintln(t, strings.Join(r, "\t"))
-		}
-		return t.Flush()
+		return aligned(w, rows)
 	}
 	pad := 0
 	for _, head := range rows[0][1:] {
-		pad = max(pad, len([]rune(head)))
+		pad = max(pad, ansi.StringWidth(head))
 	}
 	for _, r := range rows[1:] {
 		if _, err := fmt.Fprintln(w, r[0]); err != nil {
@@ -91,8 +90,25 @@ func Table(w io.Writer, limit int, rows [][]string) error {
 		}
 		for i, cell := range r[1:] {
 			lines := strings.Split(Wrap(cell, "", limit-pad-4), "\n")
-			fmt.Fprintf(w, "  %-*s  %s\n", pad, rows[0][i+1], strings.Join(lines, "\n"+strings.Repeat(" ", pad+4)))
+			head := rows[0][i+1] + strings.Repeat(" ", pad-ansi.StringWidth(rows[0][i+1]))
+			fmt.Fprintf(w, "  %s  %s\n", head, strings.Join(lines, "\n"+strings.Repeat(" ", pad+4)))
 		}
 	}
 	return nil
 }
+
+// aligned writes rows in columns of the width that a terminal gives their text, two spaces apart.
+func aligned(w io.Writer, rows [][]string) error {
+	t := table.New().Rows(rows...).Border(lipgloss.HiddenBorder()).BorderTop(false).BorderBottom(false).
+		BorderLeft(false).BorderRight(false).BorderColumn(false).Wrap(false).
+		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) })
+	for line := range strings.Lines(t.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// minutes is the format of times in tables, which are in UTC.
+const minutes = "2006-01-02T15:04Z"

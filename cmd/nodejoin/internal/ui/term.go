@@ -4,12 +4,16 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"nodejoin/steps/hosttext"
@@ -21,26 +25,94 @@ type Term struct {
 	In       io.Reader
 	// Color of each stream, by NO_COLOR, CLICOLOR_FORCE, TERM and whether it is a terminal.
 	OutColor, ErrColor bool
-	// InTTY and ErrTTY report whether a person can be asked, and shown a moving display.
+	// InTTY and ErrTTY report whether a person can be asked, and sees progress.
 	InTTY, ErrTTY bool
+	// Moves: progress may move. Not so in CI, and with NO_COLOR, which asks for plain text.
+	Moves bool
+	mu    sync.Mutex
+	moves moving // the display that is on Err; nil = none
+	// UTF8: the terminal shows more than ASCII.
+	UTF8 bool
 }
 
 // NewTerm describes the streams of the process, by its environment.
 func NewTerm() *Term {
 	env := os.Environ()
 	color := func(f *os.File) bool {
-		return os.Getenv("NO_COLOR") == "" && colorprofile.Detect(f, env) > colorprofile.ASCII
+		return os.Getenv("NO_COLOR") == "" && colorprofile.Detect(f, env) > colorprofile.ASCII &&
+			(takesSequences(f) || os.Getenv("CLICOLOR_FORCE") != "")
 	}
-	return &Term{
+	t := &Term{
 		Out: os.Stdout, Err: os.Stderr, In: os.Stdin,
 		OutColor: color(os.Stdout), ErrColor: color(os.Stderr),
 		InTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		ErrTTY: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+		UTF8:   utf8Locale(),
 	}
+	t.Moves = t.ErrTTY && takesSequences(os.Stderr) && os.Getenv("NO_COLOR") == "" && !inCI()
+	return t
+}
+
+// inCI reports whether a CI system runs this: all that are common set CI, to "true" or to 1.
+func inCI() bool {
+	v := os.Getenv("CI")
+	return v != "" && v != "false" && v != "0"
+}
+
+// utf8Locale goes by POSIX: LC_ALL, LC_CTYPE and LANG, of which the first that is set counts.
+func utf8Locale() bool {
+	if runtime.GOOS == "windows" {
+		return true // Go writes UTF-16 to a console
+	}
+	of := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return strings.Contains(of, "utf-8") || strings.Contains(of, "utf8")
 }
 
 // Width is the width of the terminal behind Err in columns, 80 without a terminal.
 func (t *Term) Width() int { return width(t.Err) }
+
+// moving is a display that keeps the last lines of a terminal.
+type moving interface {
+	notice(text string) // prints above it
+	abandon()           // gives the terminal back at once
+}
+
+// show notes the moving display that is on Err, nil for none.
+func (t *Term) show(m moving) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.moves = m
+}
+
+// Notice prints a line on Err, above a moving display.
+func (t *Term) Notice(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.moves != nil {
+		t.moves.notice(text)
+		return
+	}
+	fmt.Fprintln(t.Err, text)
+}
+
+// Abandon gives the terminal back before the process ends in the middle of something.
+func (t *Term) Abandon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.moves != nil {
+		t.moves.abandon()
+	}
+}
+
+// Height is the height of the terminal behind Err in lines, 24 without a terminal.
+func (t *Term) Height() int {
+	if f, ok := t.Err.(interface{ Fd() uintptr }); ok {
+		if _, n, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 24
+}
 
 // OutWidth is the width of the terminal behind Out in columns, 80 without a terminal.
 func (t *Term) OutWidth() int { return width(t.Out) }
@@ -112,7 +184,7 @@ func Wrap(s, indent string, width int) string {
 			switch {
 			case cur == "":
 				cur = w
-			case len([]rune(cur))+1+len([]rune(w)) <= width:
+			case ansi.StringWidth(cur)+1+ansi.StringWidth(w) <= width:
 				cur += " " + w
 			default:
 				out = append(out, indent+cur)
@@ -172,7 +244,7 @@ func Reflow(s string, width int) string {
 func Columns(name, what string, pad, width int) string {
 	indent := strings.Repeat(" ", pad+3)
 	text := Wrap(what, indent, width)
-	if n := len([]rune(name)); n < pad+1 {
+	if n := ansi.StringWidth(name); n < pad+1 {
 		return "  " + name + text[2+len(name):] + "\n"
 	}
 	return "  " + name + "\n" + text + "\n"
@@ -180,12 +252,8 @@ func Columns(name, what string, pad, width int) string {
 
 // Cut shortens a line to width columns.
 func Cut(s string, width int) string {
-	r := []rune(s)
-	if len(r) <= width {
-		return s
-	}
 	if width < 4 {
-		return string(r[:max(width, 0)])
+		return ansi.Truncate(s, max(width, 0), "")
 	}
-	return string(r[:width-3]) + "..."
+	return ansi.Truncate(s, width, "...")
 }

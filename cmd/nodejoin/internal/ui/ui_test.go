@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -129,75 +128,9 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// screen plays the few sequences that the live display uses, and returns the screen.
-func screen(t *testing.T, stream string) string {
-	t.Helper()
-	lines, row := []string{""}, 0
-	for len(stream) > 0 {
-		switch {
-		case strings.HasPrefix(stream, "\x1b[J"):
-			lines = append(lines[:row:row], "")
-			stream = stream[3:]
-		case strings.HasPrefix(stream, "\x1b["):
-			n, rest := 0, stream[2:]
-			for rest[0] >= '0' && rest[0] <= '9' {
-				n, rest = n*10+int(rest[0]-'0'), rest[1:]
-			}
-			if rest[0] != 'A' || n > row {
-				t.Fatalf("unexpected sequence %q on row %d", stream[:4], row)
-			}
-			row, stream = row-n, rest[1:]
-		case stream[0] == '\r':
-			stream = stream[1:]
-		case stream[0] == '\n':
-			if row++; row == len(lines) {
-				lines = append(lines, "")
-			}
-			stream = stream[1:]
-		default:
-			lines[row] += stream[:1]
-			stream = stream[1:]
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-func TestLive(t *testing.T) {
-	var b bytes.Buffer
-	l := &live{t: &Term{Err: &b}, now: map[string]string{}, since: map[string]time.Time{}, stop: make(chan struct{}),
-		done: make(chan struct{})}
-	close(l.done) // no ticking: what is drawn depends on the events alone
-	for _, e := range []event.Event{
-		event.HostState{Host: "a", State: "connecting"},
-		event.HostState{Host: "b", State: "connecting"},
-		event.StepStarted{Host: "a", Step: "files", Title: "A very long title\nwith a line feed " + strings.Repeat("x", 80)},
-		event.StepProgress{Host: "b", Step: "image", Done: 1_500_000, Total: 3_000_000},
-		event.StepDone{Host: "a", Step: "dir", Result: "changed", Action: "create", Duration: time.Second},
-		event.StepDone{Host: "b", Step: "svc", Result: "failed", Summary: "\x1b[2Jbad"},
-	} {
-		l.Emit(e)
-	}
-	have := screen(t, b.String())
-	for _, want := range []string{"a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\na: files  A very long title\\nwith",
-		"... 0ms\nb: image  1.5 MB of 3.0 MB 0ms\n"} {
-		if !strings.Contains(have, want) {
-			t.Errorf("screen lacks %q:\n%s", want, have)
-		}
-	}
-	for _, s := range strings.Split(have, "\n") {
-		if n := len([]rune(s)); n >= 80 {
-			t.Errorf("a line of %d columns would break: %s", n, s)
-		}
-	}
-	l.Close()
-	if have, want := screen(t, b.String()), "a: ok dir created (1.0s)\nb: x svc: \\x1b[2Jbad\n"; have != want {
-		t.Errorf("after Close:\nhave %q\nwant %q", have, want)
-	}
-}
-
 func TestLinesQuiet(t *testing.T) {
 	var b strings.Builder
-	d := NewDisplay("quiet", &Term{Err: &b})
+	d := NewDisplay("quiet", &Term{Err: &b}, Work{})
 	d.Emit(event.HostState{Host: "a", State: "connecting"})
 	d.Emit(event.StepDone{Host: "a", Step: "dir", Result: "changed", Action: "create"})
 	d.Emit(event.StepDone{Host: "a", Step: "svc", Result: "failed", Summary: "no"})

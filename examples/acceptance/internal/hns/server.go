@@ -52,6 +52,7 @@ type Server struct {
 	switched bool                 // the adapter has a virtual switch
 	due      map[string]time.Time // when a network gets its management address
 	back     time.Time            // until then no call is answered
+	lose     time.Duration        // how long no call is answered after the next network is made; 0 = all are
 }
 
 type ref struct{ kind, id string }
@@ -180,6 +181,9 @@ func (s *Server) answer(c io.ReadWriter) error {
 	status, handle, text := uint32(rpcUnavailable), uint64(0), ""
 	if !time.Now().Before(s.back) {
 		status, handle, text = s.call(f[0], f[1], f[2], f[3])
+		if s.lost(f[0], status) {
+			status, handle, text = rpcCallFailed, 0, ""
+		}
 	}
 	err := s.follow()
 	s.mu.Unlock()

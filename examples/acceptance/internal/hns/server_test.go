@@ -37,7 +37,7 @@ func call(t *testing.T, s *Server, fields ...string) (status uint32, handle uint
 		t.Fatal(err)
 	}
 	if len(answer) < 16 {
-		t.Fatalf("an answer of %d bytes", len(answer))
+		t.Fatalf("the answer has %d bytes", len(answer))
 	}
 	return binary.LittleEndian.Uint32(answer), binary.LittleEndian.Uint64(answer[4:]), string(answer[16:])
 }
@@ -68,7 +68,7 @@ func TestNetwork(t *testing.T) {
 		t.Errorf("open: %#x", status)
 	}
 	if text := awaitAddress(t, s, handle); !strings.Contains(text, "DrMacAddress") {
-		t.Errorf("an overlay has the MAC address of its router, this one is %s", text)
+		t.Errorf("an overlay has the MAC address of its router, but this one is %s", text)
 	}
 	call(t, s, "Modify Network", fmt.Sprintf("#%d", handle),
 		`{"ResourceType":"Policy","RequestType":"Add","Settings":{"Policies":[{"Type":"HostRoute"}]}}`)
@@ -84,7 +84,7 @@ func TestNetwork(t *testing.T) {
 
 	s.Reboot()
 	if s.Network("flannel.4096") != nil || s.Count("Endpoint") != 0 {
-		t.Error("a non-persistent network outlived a reboot")
+		t.Error("a non-persistent network survived a reboot")
 	}
 	if status, _, _ := call(t, s, "Open Network", ids[0]); status != networkNotFound {
 		t.Errorf("open after a reboot: %#x", status)
@@ -126,7 +126,7 @@ func TestVersion1Host(t *testing.T) {
 		t.Fatalf("network: %+v", network)
 	}
 	if bad := post("/endpoints/", `{"Name":"cbr0_ep","VirtualNetwork":"none"}`); bad.Success {
-		t.Error("an endpoint without a network")
+		t.Error("an endpoint was created without a network")
 	}
 	endpoint := post("/endpoints/", `{"Name":"cbr0_ep","IPAddress":"10.244.0.2","VirtualNetwork":"`+
 		network.Output.ID+`"}`)
@@ -148,6 +148,6 @@ func TestVersion1Host(t *testing.T) {
 	}
 	call(t, s, "HNSCall", "DELETE", "", "/networks/"+network.Output.ID)
 	if s.Network("cbr0") != nil {
-		t.Error("the network is left")
+		t.Error("the network still exists")
 	}
 }

@@ -9,6 +9,7 @@ import (
 // Results of calls; computenetwork.h and winerror.h.
 const (
 	adapterNotFound = 0x803b0006 // HCN_E_ADAPTER_NOT_FOUND
+	rpcCallFailed   = 0x800706be // RPC_S_CALL_FAILED
 	rpcUnavailable  = 0x800706ba // RPC_S_SERVER_UNAVAILABLE
 )
 
@@ -43,6 +44,24 @@ func (s *Server) Restart(silent time.Duration) {
 	defer s.mu.Unlock()
 	s.forget()
 	s.back = time.Now().Add(silent)
+}
+
+// LoseNext restarts the service while it makes the next network: the network is there, the answer is lost, and for a
+// while no call is answered.
+func (s *Server) LoseNext(silent time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose = silent
+}
+
+// lost ends a call that has made a network, if its answer is to be lost.
+func (s *Server) lost(operation string, status uint32) bool {
+	if s.lose == 0 || operation != "Create Network" || status != ok {
+		return false
+	}
+	s.back, s.lose = time.Now().Add(s.lose), 0
+	clear(s.handles)
+	return true
 }
 
 // physicalAdapter is the name of the adapter with the address.

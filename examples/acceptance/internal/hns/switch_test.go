@@ -45,7 +45,7 @@ func TestSwitch(t *testing.T) {
 		t.Fatalf("the first network: %#x", status)
 	}
 	if _, _, text := call(t, s, "Query Network", fmt.Sprintf("#%d", handle)); strings.Contains(text, "ProviderAddress") {
-		t.Errorf("the management address is there at once: %s", text)
+		t.Errorf("the management address appeared at once: %s", text)
 	}
 	if s.Adapter() != "vEthernet (Ethernet)" || !slices.Equal(told, []string{"Ethernet"}) {
 		t.Errorf("the adapter is %q, told %q", s.Adapter(), told)
@@ -60,7 +60,7 @@ func TestSwitch(t *testing.T) {
 	_, _, text := call(t, s, "HNSCall", "POST", `{"Name":"cbr0","Type":"L2Bridge","NetworkAdapterName":"Ethernet"}`,
 		"/networks/")
 	if !strings.Contains(text, `"Success":false`) {
-		t.Errorf("the older interface takes an adapter of a switch: %s", text)
+		t.Errorf("the older interface accepted an adapter of a switch: %s", text)
 	}
 	status, _, _ = call(t, s, "Create Network", noID, network("External", "L2Bridge", "", "0"))
 	if status != ok || s.Network("External")["ManagementIP"] != "192.0.2.7" {
@@ -92,5 +92,23 @@ func TestRestart(t *testing.T) {
 	status, _, found := call(t, s, "Enumerate Network")
 	if status != ok || s.Network("flannel.4096") != nil || s.Network("External") == nil {
 		t.Errorf("after the restart: %#x %s", status, found)
+	}
+}
+
+// TestLoseNext: the network is made, and its maker is not told.
+func TestLoseNext(t *testing.T) {
+	s := start(t)
+	s.LoseNext(time.Hour)
+	if status, _, _ := call(t, s, "Create Network", noID, network("flannel.4096", "Overlay", "", "0")); status !=
+		rpcCallFailed {
+		t.Errorf("the call: %#x", status)
+	}
+	if status, _, _ := call(t, s, "Enumerate Network"); status != rpcUnavailable {
+		t.Errorf("the call after it: %#x", status)
+	}
+	s.Restart(0)
+	if status, _, _ := call(t, s, "Create Network", noID, network("External", "Overlay", "", "0")); status != ok ||
+		s.Network("flannel.4096") == nil {
+		t.Errorf("a later one: %#x", status)
 	}
 }

@@ -52,7 +52,7 @@ func TestDelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took < rtt {
-		t.Errorf("answer after %v, want %v at least", took, rtt)
+		t.Errorf("answer after %v, want at least %v", took, rtt)
 	}
 }
 

@@ -165,7 +165,7 @@ func TestHost(t *testing.T) {
 			t.Errorf("right password: %v", err)
 		}
 		if _, err := dial(t, h, ssh.Password("wrong")); err == nil {
-			t.Error("wrong password was taken")
+			t.Error("the wrong password was accepted")
 		}
 		_, other, err := newKey(filepath.Join(t.TempDir(), "k"))
 		if err != nil {
@@ -186,7 +186,7 @@ func TestHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := client.NewSession(); err == nil {
-			t.Error("the connection outlived the reboot")
+			t.Error("the connection survived the reboot")
 		}
 		out, err = h.Run(ctx, "reg", "query", `HKLM\Software\Test`, "/v", "kept")
 		if err != nil || !strings.Contains(out, "yes") {
@@ -244,7 +244,7 @@ func testSessionJob(ctx context.Context, t *testing.T, h *Host, client *ssh.Clie
 		c.Close()
 		select {
 		case <-ctx.Done():
-			t.Fatal("the program outlives its shell")
+			t.Fatal("the program survived its shell")
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -1,0 +1,248 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/jsonout"
+)
+
+// TestChaos runs nodejoin again and again over 50 simulated machines and 4 that it reaches over SSH, while
+// connections are cut, machines hang, disks are full, services do not start, files are lost, and nodejoin itself gets
+// signals or is killed. After each run every machine is as its plan says, or was reported; no process and no goroutine
+// is left. In the end one run without faults is enough, and after a leave each machine is as before.
+//
+// NODEJOIN_CHAOS is how long (20m; the default is short, with fewer machines), NODEJOIN_CHAOS_SEED repeats the
+// choices.
+func TestChaos(t *testing.T) {
+	long, boxes := 10*time.Second, 8
+	if text := os.Getenv("NODEJOIN_CHAOS"); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+		boxes = 50
+	}
+	if testing.Short() {
+		t.Skip("runs for half a minute")
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("NODEJOIN_CHAOS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("NODEJOIN_CHAOS_SEED=%d", seed)
+	c := newChaos(t)
+	c.long = boxes == 50
+	hosts := newChaosHosts(t, c.root, 4)
+	fleets := []*fleet{
+		{chaos: c, name: "steps", boxes: boxes / 5, hosts: hosts, rnd: rand.New(rand.NewPCG(seed, 1))},
+		{chaos: c, name: "join", boxes: boxes - boxes/5, rnd: rand.New(rand.NewPCG(seed, 2))},
+	}
+	end := time.Now().Add(long)
+	var loops sync.WaitGroup
+	for _, f := range fleets {
+		f.prepare()
+		loops.Go(func() {
+			for time.Now().Before(end) && !t.Failed() {
+				f.once()
+			}
+		})
+	}
+	loops.Wait()
+	for _, f := range fleets {
+		if t.Failed() {
+			return
+		}
+		f.finish()
+		t.Logf("%s: %d runs, %d machines; %d times a machine was finished, %d times reported; faults: %v", f.name, f.round,
+			f.boxes+len(f.hosts), f.fine, f.reported, f.faults)
+	}
+}
+
+// chaos is what all runs share.
+type chaos struct {
+	t    *testing.T
+	root string
+	env  []string
+	long bool // there is time for faults that take long
+}
+
+func newChaos(t *testing.T) *chaos {
+	root := t.TempDir()
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Skip("no Go tool that builds the agent")
+	}
+	dirs := strings.Fields(string(out))
+	return &chaos{t: t, root: root, env: append(os.Environ(), "HOME="+filepath.Join(root, "home"), "GOCACHE="+dirs[0],
+		"GOMODCACHE="+dirs[1], "XDG_CACHE_HOME="+filepath.Join(root, "cache"), "SSH_AUTH_SOCK=", "TERM=dumb")}
+}
+
+// outcome is how a run of nodejoin ended.
+type outcome struct {
+	code        int // -1 if a signal ended it
+	out, errors []byte
+	took        time.Duration
+}
+
+// bound is the longest that a run may take. With faults that take long a machine that hangs in an apply ends it, which
+// is after 14 minutes at most; without them it ends before go test would end the package.
+func (c *chaos) bound() time.Duration {
+	if c.long {
+		return 20 * time.Minute
+	}
+	return 3 * time.Minute
+}
+
+// lostOutput in front of the arguments: standard output is a full disk.
+const lostOutput = "> /dev/full"
+
+// start runs nodejoin. What meanwhile gets its process, and when the run has ended.
+func (c *chaos) start(meanwhile func(p *os.Process, ended <-chan struct{}), args ...string) outcome {
+	c.t.Helper()
+	dir, err := os.MkdirTemp(c.root, "run-*")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	files := make([]*os.File, 2)
+	cmd := exec.Command("nodejoin-leaks", args...)
+	for i, name := range []string{"stdout", "stderr"} {
+		if files[i], err = os.Create(filepath.Join(dir, name)); err != nil {
+			c.t.Error(err)
+			return outcome{}
+		}
+		defer func() { _ = files[i].Close() }()
+	}
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.root, c.env, files[0], files[1]
+	if args[0] == lostOutput {
+		cmd.Args = slices.Delete(cmd.Args, 1, 2)
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			c.t.Error(err)
+			return outcome{}
+		}
+		defer func() { _ = full.Close() }()
+		cmd.Stdout = full
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		c.t.Error(err)
+		return outcome{}
+	}
+	ended := make(chan struct{})
+	var faults sync.WaitGroup
+	if meanwhile != nil {
+		faults.Go(func() { meanwhile(cmd.Process, ended) })
+	}
+	late := time.AfterFunc(c.bound(), func() {
+		c.t.Errorf("nodejoin %v did not end within %s", args, c.bound())
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+	})
+	_ = cmd.Wait()
+	late.Stop()
+	close(ended)
+	faults.Wait()
+	o := outcome{code: cmd.ProcessState.ExitCode(), took: time.Since(began)}
+	o.out, _ = os.ReadFile(files[0].Name())
+	o.errors, _ = os.ReadFile(files[1].Name())
+	_ = os.RemoveAll(dir)
+	return o
+}
+
+// fails reports a run that was not as it must be.
+func (f *fleet) fails(o outcome, format string, args ...any) {
+	f.t.Helper()
+	f.t.Errorf("%s, round %d with %v: %s; exit code %d after %s\n%s\n%s", f.name, f.round, f.now,
+		fmt.Sprintf(format, args...), o.code, o.took, lastBytes(o.out), lastBytes(o.errors))
+}
+
+// lastBytes is the end of an output, with all goroutines of a run that was ended for its time.
+func lastBytes(b []byte) []byte {
+	if at := bytes.Index(b, []byte("SIGQUIT: quit")); at >= 0 {
+		return b[at:min(len(b), at+100_000)]
+	}
+	return b[max(0, len(b)-4000):]
+}
+
+// judge compares an apply with what it says, and returns the machines that it says are finished.
+func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
+	fine = map[string]bool{}
+	known := []int{exitOK, exitFailed, exitUnreachable, exitNotVerified, exitLocked, exitInterrupted}
+	if lenient {
+		known = append(known, -1, exitOutput)
+	}
+	if !slices.Contains(known, o.code) {
+		f.fails(o, "an exit code that it must not have")
+		return fine
+	}
+	lines := bytes.Split(bytes.TrimSpace(o.out), []byte("\n"))
+	var s jsonout.Summary
+	if err := json.Unmarshal(lines[len(lines)-1], &s); err != nil || s.Type != "summary" {
+		if !lenient {
+			f.fails(o, "no summary")
+		}
+		return fine
+	}
+	if s.ExitCode != o.code || s.Cluster == nil && len(s.Hosts) != f.boxes+len(f.hosts) {
+		f.fails(o, "the summary has exit code %d and %d machines", s.ExitCode, len(s.Hosts))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range s.Hosts {
+		if fine[h.Node] = h.Error == nil && h.Held == "" && len(h.NotRun) == 0 && s.Cluster == nil; fine[h.Node] {
+			f.fine++
+		} else {
+			f.reported++
+		}
+	}
+	if o.code == exitOK {
+		for node, ok := range fine {
+			if !ok {
+				f.fails(o, "%s is not finished", node)
+			}
+		}
+	}
+	return fine
+}
+
+// mustBe checks without faults that the machines which a run called finished are.
+func (f *fleet) mustBe(fine map[string]bool) {
+	o := f.start(nil, "plan", "--json", f.dir)
+	var p jsonout.Plan
+	if err := json.Unmarshal(o.out, &p); err != nil || o.code != exitOK || len(p.Hosts) != f.boxes+len(f.hosts) {
+		f.fails(o, "a plan without faults (%v)", err)
+		return
+	}
+	for _, h := range p.Hosts {
+		if !fine[h.Node] {
+			continue
+		}
+		var differ []string
+		for _, s := range h.Steps {
+			if !s.Change.NoOp() || s.Error != nil {
+				differ = append(differ, fmt.Sprintf("%s %v %v", s.Address, s.Change, s.Error))
+			}
+		}
+		if h.State != "in_sync" || len(differ) > 0 || len(h.Removals) > 0 {
+			f.t.Errorf("%s, round %d with %v: %s was called finished, and is %s: %v, removals %v, %v", f.name, f.round,
+				f.now, h.Node, h.State, differ, h.Removals, h.Error)
+		}
+	}
+}

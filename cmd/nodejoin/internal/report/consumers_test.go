@@ -1,0 +1,78 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/joshdk/go-junit"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// TestSARIFSchema holds SARIF against the schema that OASIS publishes. It is in gosec, one of the linters.
+func TestSARIFSchema(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "-C", "../../../../examples/acceptance/tools", "list", "-m", "-f",
+		"{{.Dir}}", "github.com/securego/gosec/v2").Output()
+	if err != nil || strings.TrimSpace(string(dir)) == "" {
+		t.Skipf("the linters are not here (go -C examples/acceptance/tools mod download): %v", err)
+	}
+	f, err := os.Open(filepath.Join(strings.TrimSpace(string(dir)), "report/sarif/testdata/sarif-schema-2.1.0.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text, err := jsonschema.UnmarshalJSON(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("sarif.json", text); err != nil {
+		t.Fatal(err)
+	}
+	schema := c.MustCompile("sarif.json")
+	hostileOne := []Finding{{ID: hostile, Level: "note", Text: hostile, File: "ä b/%zz\\x.join.hcl", Line: 1}}
+	for _, list := range [][]Finding{nil, findings, hostileOne, {{Level: "error"}}} {
+		var b bytes.Buffer
+		if err := SARIF(&b, "1.2.3", list); err != nil {
+			t.Fatal(err)
+		}
+		have, err := jsonschema.UnmarshalJSON(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(have); err != nil {
+			t.Errorf("%v\n%v", err, have)
+		}
+	}
+	bad, _ := jsonschema.UnmarshalJSON(strings.NewReader(`{"version": "2.1.0", "runs": [{"results": []}]}`))
+	if schema.Validate(bad) == nil {
+		t.Error("the schema takes a run without a tool")
+	}
+}
+
+// TestJUnitConsumer: a reader of other people's JUnit files sees the cases as they are meant.
+func TestJUnitConsumer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "junit.xml")
+	if err := WriteJUnit(file, "nodejoin apply", []Case{{Class: "apply", Name: "a", Took: 1500 * time.Millisecond},
+		{Class: "apply", Name: "b", Failure: hostile}, {Class: "apply", Name: "c", Skipped: "held"}}); err != nil {
+		t.Fatal(err)
+	}
+	suites, err := junit.IngestFile(file)
+	if err != nil || len(suites) != 1 {
+		t.Fatalf("%v %v", suites, err)
+	}
+	s := suites[0]
+	if s.Name != "nodejoin apply" || s.Totals.Tests != 3 || s.Totals.Passed != 1 || s.Totals.Failed != 1 ||
+		s.Totals.Skipped != 1 || s.Totals.Duration != 1500*time.Millisecond {
+		t.Errorf("%+v", s.Totals)
+	}
+	if failed := s.Tests[1]; failed.Status != junit.StatusFailed || failed.Classname != "apply" ||
+		!strings.Contains(failed.Message, "<script>alert(1)") {
+		t.Errorf("%+v", failed)
+	}
+}

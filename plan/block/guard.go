@@ -1,0 +1,37 @@
+package block
+
+import (
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/eval"
+)
+
+// guardSpec is what the service nodejoin-node of a node does between two applies.
+var guardSpec = &eval.Spec{Name: "guard", One: true,
+	Doc: "what the service nodejoin-node, which is part of a Windows node, does between two applies",
+	Attrs: []eval.Attr{
+		{Name: "enabled", Typ: cty.Bool, Doc: "false: it brings the node back after a boot, and does nothing else. " +
+			"Default true"},
+		{Name: "interval", Typ: cty.String, Doc: "time between two checks of the node, default \"1m\""},
+		{Name: "metrics_port", Typ: cty.Number,
+			Doc: "port on 127.0.0.1 on which it serves Prometheus metrics; default none"},
+		{Name: "textfile", Typ: cty.String, Doc: "file, ending in .prom, to which it writes the same metrics, for the " +
+			"collector textfile of windows_exporter; default none"},
+	}}
+
+func (j *settingJudge) guard() {
+	j.Duration("interval", 10*time.Second, time.Hour, 0)
+	j.Int("metrics_port", 1, 65535, 0)
+	path := j.Str("textfile")
+	if path == "" {
+		return
+	}
+	if why := BadPath("windows", path); why != "" {
+		j.Fail("textfile", "invalid path", "%q cannot be a file on windows: %s.", path, why)
+	} else if !strings.HasSuffix(path, ".prom") {
+		j.Fail("textfile", "invalid path", "%q does not end in .prom, so windows_exporter would not read it.", path)
+	}
+}

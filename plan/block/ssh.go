@@ -1,0 +1,95 @@
+package block
+
+import (
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/eval"
+)
+
+// decodeSSH reads connection "ssh".
+func decodeSSH(s *eval.Section) *SSH {
+	home := s.Scope.Files.Home
+	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"),
+		HostKey:   s.Str("host_key"),
+		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"),
+		Jump:    s.Strs("jump"),
+		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
+	for _, f := range s.Strs("identity") {
+		ssh.Identity = append(ssh.Identity, home(f))
+	}
+	for _, f := range s.Strs("known_hosts") {
+		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
+	}
+	withoutEffectSSH(s)
+	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
+		s.Fail("host_key", "invalid host key", "%q is not a host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 "+
+			"AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
+	}
+	for i, j := range ssh.Jump {
+		if !jumpHost.MatchString(j) {
+			s.FailAt(s.AtIndex("jump", i), "invalid jump host",
+				"%q is not a machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
+		}
+	}
+	return ssh
+}
+
+// decodeBecome reads how the user of connection "ssh" gets root's rights; nil = it has them.
+func decodeBecome(conn *eval.Section, ctx *hcl.EvalContext) *Become {
+	blocks := conn.Blocks.OfType("become")
+	if len(blocks) == 0 {
+		return nil
+	}
+	s := conn.Scope.Section(becomeSpec, blocks[0], ctx)
+	conn.OK = conn.OK && s.OK
+	b := &Become{Method: s.StrOr("method", "sudo"), PasswordEnv: s.Str("password_env")}
+	methods := []string{"sudo", "doas"}
+	switch {
+	case !slices.Contains(methods, b.Method):
+		s.Fail("method", "unknown value", "%q is not a value of %q. Use %s.%s", b.Method, "method", eval.OneOf(methods),
+			eval.DidYouMean(b.Method, methods))
+	case b.Method == "doas" && b.PasswordEnv != "":
+		s.Fail("password_env", "argument without effect", "doas reads passwords from a terminal only, which a run has not. "+
+			"Permit the user with nopass in doas.conf, and remove the argument.")
+	}
+	return b
+}
+
+var (
+	jumpHost    = regexp.MustCompile(`^([^@\s:]+@)?([^@\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`)
+)
+
+// validHostKey reports whether a host key has one of its two forms.
+func validHostKey(s string) bool {
+	if fingerprint.MatchString(s) {
+		return true
+	}
+	fields := strings.Fields(s)
+	if len(fields) < 2 {
+		return false
+	}
+	raw, err := base64.StdEncoding.DecodeString(fields[1])
+	// RFC 4253, 6.6: the key begins with its own type as a string with its length before.
+	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
+}
+
+// withoutEffectSSH reports arguments that a pinned host key leaves without effect. A jump host
+// of the plan is verified by known_hosts and accept_new, whatever is pinned.
+func withoutEffectSSH(s *eval.Section) {
+	if !s.Has("host_key") || s.Has("jump") || s.Misspelt("jump") {
+		return
+	}
+	for _, name := range []string{"known_hosts", "accept_new"} {
+		if s.Has(name) && (name != "accept_new" || s.Bool(name)) {
+			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is "+
+				"no jump host, so %s has no effect. Remove one of the two.", name)
+		}
+	}
+}

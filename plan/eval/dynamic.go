@@ -1,0 +1,64 @@
+package eval
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/dynblock"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// dynamic is the type of blocks that stand for others: one for each element of their for_each.
+const dynamic = "dynamic"
+
+// hasDynamic reports whether a block is made of dynamic blocks, or is itself in one.
+func hasDynamic(body hcl.Body) bool {
+	native, ok := body.(*hclsyntax.Body)
+	return ok && slices.ContainsFunc(native.Blocks, func(b *hclsyntax.Block) bool {
+		return b.Type == dynamic || hasDynamic(b.Body)
+	})
+}
+
+// dynamicContent is content of a block that has dynamic blocks. It differs with the context.
+func (sc *Scope) dynamicContent(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *content {
+	at := b.DefRange
+	sc.At.Store(&at)
+	body, list := dynblock.Expand(b.Body, ctx, dynblock.OptCheckForEach(sc.checkDynamic)).Content(spec.Schema())
+	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, MisspeltBlocks(b.Body, spec))}
+	for _, g := range ClarifyBody(list, spec) {
+		one := hcl.Diagnostics{g}
+		if g.Expression != nil {
+			one = sc.clarify(one)
+		}
+		out.wrong = append(out.wrong, one...)
+	}
+	return out
+}
+
+// checkDynamic judges the for_each of a dynamic block.
+func (sc *Scope) checkDynamic(v cty.Value, e hcl.Expression, _ *hcl.EvalContext) hcl.Diagnostics {
+	wrong := func(summary, detail string) hcl.Diagnostics {
+		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: e.Range().Ptr()}}
+	}
+	plain, marks := v.Unmark()
+	_, secret := marks[sensitive]
+	_, isLater := marks[later]
+	switch {
+	case secret:
+		return wrong("sensitive value", "The number of blocks that a dynamic block makes is shown in plans and logs, so "+
+			"its \"for_each\" cannot be sensitive. Values in it can.")
+	case isLater:
+		return wrong("value known too late", "The argument \"for_each\" is needed while the plan is compiled, and this is "+
+			"known only when the node is joined.")
+	case plain.IsKnown() && plain.IsNull():
+		return wrong("missing value", "The argument \"for_each\" is null here. "+
+			"For no block at all let it be an empty list, [].")
+	case !plain.CanIterateElements() && plain.Type() != cty.DynamicPseudoType:
+		return wrong("wrong type", "The argument \"for_each\" wants a list, a set or a map, and this is "+
+			friendly(plain.Type())+".")
+	case plain.IsKnown() && plain.LengthInt() > MaxInstances:
+		return wrong("too many elements", "The argument \"for_each\" has more elements than a block can have.")
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package eval
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// fileSet is fileset(PATH, PATTERN): the names of the files below PATH that match, relative to it.
+func (sc *Scope) fileSet() function.Function {
+	return function.New(&function.Spec{Params: text("path", "pattern"),
+		Type: function.StaticReturnType(cty.Set(cty.String)),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			names, err := sc.Files.Glob(args[0].AsString(), args[1].AsString(), MaxElements)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			if len(names) == 0 {
+				return cty.SetValEmpty(cty.String), nil
+			}
+			var out []cty.Value
+			for _, n := range names {
+				out = append(out, cty.StringVal(n))
+			}
+			return cty.SetVal(out), nil
+		}})
+}
+
+// pathExpand is pathexpand(PATH): "~/x" below the user's home folder.
+func (sc *Scope) pathExpand() function.Function {
+	return stringFunc(func(a []string) (string, error) {
+		if a[0] != "~" && !strings.HasPrefix(a[0], "~/") {
+			return a[0], nil
+		}
+		if sc.Files != nil && sc.Files.Confined {
+			return "", errors.New("with --untrusted a plan cannot read the environment, where the home folder stands")
+		}
+		home, err := os.UserHomeDir()
+		return home + strings.TrimPrefix(a[0], "~"), err
+	}, "path")
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/steps/kube"
+)
+
+// TestTokenBinding: tokens are bound to the Node from 1.31 on; where the API server is older, or says that it does
+// not, to a Secret that the Node owns.
+func TestTokenBinding(t *testing.T) {
+	for _, c := range []struct {
+		name, version string
+		refuses       bool // the feature gate is off
+		want          []string
+	}{
+		{"Node", "v1.31.0", false, []string{"token Node/n u"}},
+		{"gate off", "v1.32.1", true, []string{"token Node/n u", "secret owned by n u", "token Secret/nodejoin-token-u s"}},
+		{"older", "v1.30.4", false, []string{"secret owned by n u", "token Secret/nodejoin-token-u s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var did []string
+			a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				switch r.Method + " " + r.URL.Path {
+				case "GET /version":
+					reply(w, map[string]string{"gitVersion": c.version})
+				case "GET /api/v1/nodes/n":
+					reply(w, corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+						ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}})
+				case "POST /api/v1/namespaces/ns/secrets":
+					var s corev1.Secret
+					if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+						t.Error(err)
+					}
+					for _, o := range s.OwnerReferences {
+						did = append(did, "secret owned by "+o.Name+" "+string(o.UID))
+					}
+					s.TypeMeta, s.UID = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, "s"
+					reply(w, s)
+				case "POST /api/v1/namespaces/ns/serviceaccounts/a/token":
+					var q authenticationv1.TokenRequest
+					if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+						t.Error(err)
+					}
+					to := q.Spec.BoundObjectRef
+					did = append(did, "token "+to.Kind+"/"+to.Name+" "+string(to.UID))
+					if c.refuses && to.Kind == "Node" {
+						status(w, 400, metav1.StatusReasonBadRequest,
+							"cannot bind token to a Node object as the feature-gate is disabled")
+						return
+					}
+					q.TypeMeta, q.Status.Token = metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}, "t"
+					reply(w, q)
+				default:
+					t.Error(r.Method, r.URL.Path)
+				}
+			})
+			want := kube.TokenRequest{Namespace: "ns", Name: "a", TTL: time.Hour, Node: "n", UID: "u"}
+			token, _, err := a.ServiceAccountToken(t.Context(), want)
+			if err != nil || token != "t" {
+				t.Fatalf("%q, %v", token, err)
+			}
+			if d := cmp.Diff(c.want, did); d != "" {
+				t.Errorf("requests (-want +got):\n%s", d)
+			}
+			if want.UID = "other"; c.version == "v1.30.4" {
+				if _, _, err := a.ServiceAccountToken(t.Context(), want); !errors.Is(err, kube.ErrChanged) {
+					t.Errorf("another Node of that name: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestEndTokens deletes the Secrets of one node, by their labels.
+func TestEndTokens(t *testing.T) {
+	var did []string
+	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			did = append(did, r.URL.Path)
+			reply(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"})
+			return
+		}
+		q := r.URL.Query().Get("labelSelector")
+		if r.URL.Path != "/api/v1/secrets" || !strings.Contains(q, nodeLabel+"=n,") {
+			t.Error(r.URL)
+		}
+		reply(w, corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
+			Items: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", UID: "s"}}}})
+	})
+	if err := a.EndTokens(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"/api/v1/namespaces/ns/secrets/x"}, did); d != "" {
+		t.Error(d)
+	}
+}

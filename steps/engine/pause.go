@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"context"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/transport/wire"
+)
+
+// Paused is one node after Pause.
+type Paused struct {
+	Node  plan.Node
+	Reply executor.PauseReply
+	Err   error // it stays as it was
+}
+
+// Pause has the guard of every node fix nothing; nil ends that. The cluster is not asked.
+func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
+	out := make([]Paused, len(s.hosts))
+	index := s.index()
+	s.each(ctx, func(ctx context.Context, h *hostRun) {
+		reply, err := h.pause(ctx, executor.PauseRequest{Pause: p})
+		out[index[h]] = Paused{Node: h.node, Reply: reply, Err: err}
+	}, func(h *hostRun, err error) { out[index[h]] = Paused{Node: h.node, Err: err} })
+	return out
+}
+
+func (h *hostRun) pause(ctx context.Context, req executor.PauseRequest) (r executor.PauseReply, err error) {
+	if err = h.hold(ctx); err == nil {
+		defer h.letGo(ctx)
+		r, err = ask(ctx, h, "pausing", wire.Pause, req)
+	}
+	if err != nil {
+		h.state("failed", "")
+	} else {
+		h.state("done", "")
+	}
+	return r, err
+}

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+)
+
+// hnsService is the service of the Host Networking Service. It restarts with updates of Windows or after a crash, and
+// has lost the networks and policies of programs then.
+const hnsService = "hns"
+
+// seeHNS reads what HNS is known by. ok is false where that cannot be asked now.
+func (g *guard) seeHNS(ctx context.Context) (now steps.HNSSeen, ok bool) {
+	if g.plan.Guard == nil || g.plan.Guard.Network == "" {
+		return now, false
+	}
+	svc, err := g.Host.Service(ctx, hnsService)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return now, false
+	}
+	now.PID = svc.PID
+	network, err := g.Host.HNSNetwork(ctx, g.plan.Guard.Network)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return now, false
+	}
+	now.Network = network.ID
+	if s := g.restarts(); s != nil {
+		if svc, err = g.Host.Service(ctx, s.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return now, false
+		}
+		now.Service = svc.PID
+	}
+	return now, true
+}
+
+// restarts is the step of Guard.Restart; nil = there is none.
+func (g *guard) restarts() *kinds.Service {
+	i := slices.IndexFunc(g.plan.Steps, func(s steps.Spec) bool { return s.ID == g.plan.Guard.Restart })
+	if i < 0 {
+		return nil
+	}
+	s, _ := kinds.As[kinds.Service](g.plan.Steps[i])
+	return s
+}
+
+// hnsLost says what shows that HNS has lost its state since all was in order; "" = nothing does. The programs that use
+// HNS do not notice that.
+func (g *guard) hnsLost(ctx context.Context) (now steps.HNSSeen, why string) {
+	now, ok := g.seeHNS(ctx)
+	seen := g.state.HNS
+	switch {
+	case !ok || seen == nil:
+	case now.Service != seen.Service: // it was restarted since, or is about to be started
+	case now.PID != 0 && seen.PID != 0 && now.PID != seen.PID:
+		why = "the Host Networking Service has restarted"
+	case seen.Network != "" && now.Network != seen.Network:
+		why = "its HNS network is another one"
+	}
+	return now, why
+}
+
+// afterHNS is the list with the order to restart the service that uses HNS, where that has lost its state.
+func (g *guard) afterHNS(list []steps.Spec, why string) []steps.Spec {
+	service := g.restarts()
+	if service == nil {
+		return list
+	}
+	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == g.plan.Guard.Restart })
+	if i < 0 {
+		return list
+	}
+	service.RestartIf = why
+	list = slices.Clone(list)
+	list[i].Args = steps.MustArgs(service)
+	return list
+}
+
+// endPods ends all pods of the machine: their endpoints went with the network. The kubelet starts them again in the
+// new one.
+func (g *guard) endPods(ctx context.Context) (int, error) {
+	cri := g.plan.Guard.CRI
+	if cri == "" {
+		return 0, nil
+	}
+	pods, err := g.Host.Pods(ctx, cri)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, host.ErrUnsupported) {
+		return 0, nil
+	}
+	for i, p := range pods {
+		g.Log("ending pod " + p.String() + ", whose network is gone")
+		if err := g.Host.RemovePod(ctx, cri, p.ID); err != nil {
+			return i, err
+		}
+	}
+	return len(pods), err
+}

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+)
+
+// withPods is a machine with two pods in its container runtime.
+type withPods struct {
+	host.Host
+	ended []string
+}
+
+func (*withPods) Pods(context.Context, string) ([]host.Pod, error) {
+	return []host.Pod{{ID: "1", Namespace: "default", Name: "web"},
+		{ID: "2", Namespace: "kube-system", Name: "logs"}}, nil
+}
+
+func (p *withPods) RemovePod(_ context.Context, cri, id string) error {
+	p.ended = append(p.ended, cri+" "+id)
+	return nil
+}
+
+// TestPodsEndWithTheirNetwork: pods whose network was lost are ended, once; a service that ends costs none its life.
+func TestPodsEndWithTheirNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+		h := &withPods{Host: m.Host}
+		opt := m.options(h)
+		opt.Pause = 0
+		ended := make(chan error)
+		go func() { ended <- Run(ctx, opt) }()
+		time.Sleep(time.Minute)
+		m.stop("b")
+		time.Sleep(2 * time.Minute)
+		m.wantRunning("a", "b")
+		if len(h.ended) > 0 {
+			t.Errorf("ended %v for a service", h.ended)
+		}
+		if err := m.DeleteHNSNetwork(ctx, network); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		m.wantRunning("a", "b")
+		time.Sleep(time.Hour)
+		if want := []string{"cri 1", "cri 2"}; !slices.Equal(h.ended, want) {
+			t.Errorf("ended %v, want %v", h.ended, want)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
