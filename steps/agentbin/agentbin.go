@@ -2,6 +2,8 @@
 // otherwise built from the module's own source and cached in the user's cache folder.
 package agentbin
 
+//go:generate go run ./gen
+
 import (
 	"context"
 	"errors"

@@ -32,6 +32,8 @@ var notDrawn = map[string]string{
 	"node/connection local":              "how the machine is reached, not what becomes of it",
 	"node/build":                         "of real machines; the connection of a sandbox has it instead",
 	"profile/build":                      "of real machines; the connection of a sandbox has it instead",
+	"check*":                             "asked of the plan itself; no step comes of it",
+	"output*":                            "a value for the reader; no step comes of it",
 }
 
 func excepted(name string) bool {
