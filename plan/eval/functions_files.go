@@ -2,8 +2,11 @@ package eval
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -41,4 +44,42 @@ func (sc *Scope) pathExpand() function.Function {
 		home, err := os.UserHomeDir()
 		return home + strings.TrimPrefix(a[0], "~"), err
 	}, "path")
+}
+
+func (sc *Scope) read(name string) (string, error) {
+	f, ok := sc.texts[name]
+	if !ok {
+		f.text, f.err = sc.readAnew(name)
+		sc.texts[name] = f
+	}
+	return f.text, f.err
+}
+
+func (sc *Scope) readAnew(name string) (string, error) {
+	b, err := sc.Files.Read(sc.Files.Abs(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
+	}
+	if err == nil && !utf8.Valid(b) {
+		err = fmt.Errorf("%s is not UTF-8 text", name)
+	}
+	return string(b), err
+}
+
+func (sc *Scope) fileFunc() function.Function {
+	return stringFunc(func(a []string) (string, error) { return sc.read(a[0]) }, "path")
+}
+
+func (sc *Scope) fileExists() function.Function {
+	return function.New(&function.Spec{Params: text("path"), Type: function.StaticReturnType(cty.Bool),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			fi, err := sc.Files.Stat(sc.Files.Abs(args[0].AsString()))
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return cty.False, nil
+			case err != nil:
+				return cty.False, err
+			}
+			return cty.BoolVal(fi.Mode().IsRegular()), nil
+		}})
 }

@@ -28,15 +28,6 @@ type Scope struct {
 	rendering []string                        // the paths of the templates that are being rendered, the outermost first
 }
 
-// NewScope is a scope with the functions of the language and no values. env looks up the
-// controller's environment; nil = no variable is set.
-func NewScope(files *source.Files, env func(name string) (string, bool)) *Scope {
-	sc := &Scope{Diags: NewDiags(), Files: files, env: env, contents: map[*hcl.Block]*content{},
-		templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
-	sc.Ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: sc.Functions()}
-	return sc
-}
-
 // value evaluates an expression.
 func (sc *Scope) value(e hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	at := e.Range()
@@ -49,4 +40,18 @@ func (sc *Scope) With(name string, attrs map[string]cty.Value) *hcl.EvalContext 
 	ctx := sc.Ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{name: cty.ObjectVal(attrs)}
 	return ctx
+}
+
+// fileText is the result of reading a file.
+type fileText struct {
+	text string
+	err  error
+}
+
+// content is a block decoded by its spec. A block that is evaluated for many nodes
+// is decoded once.
+type content struct {
+	attrs  hcl.Attributes
+	blocks hcl.Blocks
+	wrong  hcl.Diagnostics
 }

@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -83,28 +82,6 @@ func (sc *Scope) Section(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *Sectio
 	return s
 }
 
-// content is a block decoded by its spec. A block that is evaluated for many nodes
-// is decoded once.
-type content struct {
-	attrs  hcl.Attributes
-	blocks hcl.Blocks
-	wrong  hcl.Diagnostics
-}
-
-func (sc *Scope) content(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *content {
-	if have := sc.contents[b]; have != nil {
-		return have
-	}
-	if hasDynamic(b.Body) {
-		return sc.dynamicContent(spec, b, ctx)
-	}
-	body, list := b.Body.Content(spec.Schema())
-	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, MisspeltBlocks(b.Body, spec)),
-		wrong: ClarifyBody(list, spec)}
-	sc.contents[b] = out
-	return out
-}
-
 // Misspelt reports whether an unknown name in the block may be a misspelling of this one.
 func (s *Section) Misspelt(name string) bool {
 	attrs, _ := s.Block.Body.JustAttributes()
@@ -122,39 +99,6 @@ func Explain(doc string) string {
 		return "."
 	}
 	return ": " + doc + "."
-}
-
-// ClarifyBody adds to diagnostics of unknown names what the block takes.
-func ClarifyBody(list hcl.Diagnostics, spec *Spec) hcl.Diagnostics {
-	for _, g := range list {
-		if strings.Contains(g.Detail, "Did you mean") {
-			continue
-		}
-		var names []string
-		switch g.Summary {
-		case "Unsupported argument":
-			for _, a := range spec.Attrs {
-				names = append(names, a.Name)
-			}
-		case "Unsupported block type":
-			for _, b := range spec.Blocks {
-				names = append(names, b.Name)
-			}
-		default:
-			continue
-		}
-		switch {
-		case len(names) == 0 && g.Summary == "Unsupported argument":
-			g.Detail += " None is."
-		case len(names) > 0:
-			is := " Possible are "
-			if len(names) == 1 {
-				is = " Possible is "
-			}
-			g.Detail += is + strings.ReplaceAll(OneOf(names), " or ", " and ") + "."
-		}
-	}
-	return list
 }
 
 // Has reports whether an argument is written, rightly or not.

@@ -90,3 +90,6 @@ func (s *Spec) Child(name string) *Spec {
 	}
 	panic("plan: no block " + name + " in " + s.Name)
 }
+
+// dynamic is the type of blocks that stand for others: one for each element of their for_each.
+const dynamic = "dynamic"

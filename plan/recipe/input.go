@@ -4,7 +4,11 @@
 package recipe
 
 import (
+	"fmt"
+	"time"
+
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -69,3 +73,79 @@ type Component struct {
 	// Off: the recipe does not install the program. It applies to kube-proxy on Linux.
 	Off bool
 }
+
+// Join is the way the kubelet gets its first credentials.
+type Join struct {
+	Kind string        // one of JoinKinds
+	TTL  time.Duration // of the token; 0 = the default of its step
+
+	// Kubeconfig is the text of the kubelet's kubeconfig, with all credentials inline (kind kubeconfig).
+	Kubeconfig string
+	// Certificate reports whether Kubeconfig holds a client certificate rather than a token.
+	Certificate bool
+
+	// IgnorePreflightErrors are names of kubeadm checks (kind kubeadm).
+	IgnorePreflightErrors []string
+}
+
+// JoinKinds lists the ways to join that have a recipe.
+var JoinKinds = []string{"bootstrap_token", "kubeadm", "kubeconfig"}
+
+// Runtime is the container runtime.
+type Runtime struct {
+	Kind    string // "containerd", "docker" or "mcr" (Mirantis' docker)
+	Version string // "2.2.1"; "" if already installed
+	Pause   string // pause image; "" = by OS and build
+	Crictl  string // version of crictl beside containerd; "" = none
+	// KeepCrictl: it stays when the plan no longer has it.
+	KeepCrictl bool
+	// Registries, in the order of the plan; containerd only.
+	Registries []Registry
+	// Installed: docker is already a service of the machine and nodejoin does not touch it.
+	Installed bool
+	// Config is merged by key into docker's daemon.json.
+	Config map[string]any
+}
+
+// Registry says where the images of one registry come from.
+type Registry struct {
+	Host    string   // as images name it, "docker.io" or "registry.example:5000"
+	Mirrors []string // URLs that are tried before it
+	CA      string   // PEM, for the mirrors, or for the registry itself if it has none; "" = the machine's
+	Keep    bool     // its files stay when the plan no longer has it
+}
+
+// Manifest is a file of objects for the cluster. It is the same for all nodes of a plan, and each node
+// applies it.
+type Manifest struct {
+	Name     string // "flannel"; its step is manifest_flannel
+	Title    string
+	Content  string
+	Existing bool // see steps.Manifest
+	Force    bool
+	Keep     bool   // the objects stay when the plan no longer has them
+	Source   string // position of the block that asks for it, "plan.join.hcl:12,3"
+}
+
+// ID returns the id of its step.
+func (m Manifest) ID() string { return "manifest_" + m.Name }
+
+// Step returns the arguments of its step.
+func (m Manifest) Step() *kinds.Manifest {
+	return &kinds.Manifest{Content: m.Content, Existing: m.Existing, Force: m.Force}
+}
+
+// MissingArtifactError reports an artifact that a recipe needs and the plan does not give.
+type MissingArtifactError struct{ Name string }
+
+func (e *MissingArtifactError) Error() string {
+	return fmt.Sprintf("the artifact %q is needed and the plan does not give it", e.Name)
+}
+
+// UnsupportedError reports a plan that no recipe can serve.
+type UnsupportedError struct {
+	What string // "network", "runtime", "cluster" or "node": the block at fault
+	Why  string
+}
+
+func (e *UnsupportedError) Error() string { return e.What + ": " + e.Why }

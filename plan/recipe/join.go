@@ -1,61 +1,13 @@
 package recipe
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
-
-// Join is the way the kubelet gets its first credentials.
-type Join struct {
-	Kind string        // one of JoinKinds
-	TTL  time.Duration // of the token; 0 = the default of its step
-
-	// Kubeconfig is the text of the kubelet's kubeconfig, with all credentials inline (kind kubeconfig).
-	Kubeconfig string
-	// Certificate reports whether Kubeconfig holds a client certificate rather than a token.
-	Certificate bool
-
-	// IgnorePreflightErrors are names of kubeadm checks (kind kubeadm).
-	IgnorePreflightErrors []string
-}
-
-// JoinKinds lists the ways to join that have a recipe.
-var JoinKinds = []string{"bootstrap_token", "kubeadm", "kubeconfig"}
-
-func checkJoin(in Input) error {
-	if !slices.Contains(JoinKinds, in.Join.Kind) {
-		return &UnsupportedError{"cluster", fmt.Sprintf("unknown join %q", in.Join.Kind)}
-	}
-	if in.Join.Kind == "kubeadm" && in.OS != "windows" {
-		return &UnsupportedError{"cluster", `join "kubeadm" is for Windows nodes only`}
-	}
-	return nil
-}
-
-// winJoin adds the steps that give the kubelet its credentials. It returns the ids of the steps that the
-// kubelet waits for.
-func (b *build) winJoin() (ready []string) {
-	switch b.in.Join.Kind {
-	case "kubeconfig":
-		return b.winGivenKubeconfig()
-	case "kubeadm":
-		return b.winKubeadm()
-	}
-	b.nameFree("bootstrap_kubeconfig")
-	b.bootstrapToken("bootstrap_kubeconfig", b.runtime.ready, "kubelet_config", "kubernetes_node")
-	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
-		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
-		Services: []string{"kubelet"}, Backup: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
-	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
-	return []string{"bootstrap_kubeconfig"}
-}
 
 // bootstrapToken mints a token for the step needed.
 func (b *build) bootstrapToken(needed string, after ...string) {
@@ -74,23 +26,6 @@ func (b *build) bootstrapToken(needed string, after ...string) {
 func (b *build) nameFree(needed string) {
 	b.add("name_free", "node_name_free", "No other machine is the Node "+b.in.Node,
 		&kinds.NodeNameFree{Address: b.managementIP()}, "require").OnlyIf = needed
-}
-
-// winGivenKubeconfig writes the plan's kubeconfig to the node. The kubelet reads the file when it starts and
-// never writes it. An invalid certificate does not become valid by waiting, so the gate has almost no
-// timeout.
-func (b *build) winGivenKubeconfig() (ready []string) {
-	b.nameFree("kubelet_kubeconfig")
-	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &kinds.File{
-		Path: kubeletConf, Content: b.in.Join.Kubeconfig, Access: host.AccessPrivate, Sensitive: true}, "kubernetes_dir")
-	if !b.in.Join.Certificate {
-		return []string{"kubelet_kubeconfig"}
-	}
-	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is valid for this cluster",
-		&kinds.CredentialsReady{
-			Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")},
-		"kubelet_kubeconfig").Timeout = 5 * time.Second
-	return []string{"kubelet_credentials"}
 }
 
 // serving adds the steps for the kubelet's serving certificate under serverTLSBootstrap. The first request is
@@ -155,4 +90,18 @@ func (b *build) closed(id, dir string) []string {
 		return []string{linKubeletConf}
 	}
 	return nil
+}
+
+// seen looks up the Node before anything is changed: a kubelet whose Node was deleted has to be restarted.
+func (b *build) seen() {
+	b.add("seen", "node_seen", "What the cluster knows about the Node", &kinds.NodeSeen{})
+}
+
+// missing reports that the Node is gone, for services that keep running without it.
+func missing() string { return steps.Ref("seen.missing") }
+
+// lifeOf returns the values that differ for each life of a Node: flanneld reads its subnet from the Node, and
+// publishes how it is reached, only when it starts.
+func lifeOf() []string {
+	return []string{steps.Ref("registered.uid"), steps.Ref("registered.pod_cidr")}
 }

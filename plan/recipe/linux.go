@@ -1,40 +1,12 @@
 package recipe
 
 import (
-	"fmt"
-	"time"
-
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
-
-// Paths on a Linux node: those of kubeadm, of the containerd and flannel guides, and of their defaults.
-const (
-	linBin         = "/usr/local/bin"
-	linKubelet     = "/var/lib/kubelet"
-	linKubeletPKI  = "/var/lib/kubelet/pki"
-	linKubernetes  = "/etc/kubernetes"
-	linPKI         = "/etc/kubernetes/pki"
-	linCA          = "/etc/kubernetes/pki/ca.crt"
-	linContainerd  = "/etc/containerd"
-	linCNIBin      = "/opt/cni/bin"
-	linCNIConf     = "/etc/cni/net.d"
-	linCNIState    = "/var/lib/cni"
-	linFlannelConf = "/etc/kube-flannel"
-	linFlannelRun  = "/run/flannel"
-	linDataDir     = "/var/lib/nodejoin" // default of Input.DataDir
-)
-
-const (
-	linContainerdSocket   = "/run/containerd/containerd.sock" // containerd defaults/defaults_unix.go
-	linContainerdEndpoint = "unix://" + linContainerdSocket
-)
-
-// linServices are the services of a Linux node, in start order.
-var linServices = []string{"containerd", "kubelet", "flanneld", "kube-proxy"}
 
 // linux is the recipe of a Linux node with containerd and runc.
 //
@@ -58,48 +30,6 @@ func (b *build) linux() {
 	}
 	b.linReady()
 }
-
-// checkLinux rejects what this recipe does not support and others do.
-func checkLinux(in Input) error {
-	switch {
-	case in.Runtime.Kind != "containerd":
-		return &UnsupportedError{"runtime", fmt.Sprintf("Linux nodes support containerd only, not %q", in.Runtime.Kind)}
-	case in.Join.Kind != "bootstrap_token":
-		return &UnsupportedError{"cluster",
-			fmt.Sprintf("Linux nodes support join bootstrap_token only, not %q", in.Join.Kind)}
-	}
-	return nil
-}
-
-// linuxArtifacts returns the names of a Linux node's artifacts. Its services need no agent.
-func linuxArtifacts(in Input) []string {
-	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
-	if in.Runtime.Crictl != "" {
-		names = append(names, compat.Crictl)
-	}
-	if in.Network.Kind != "none" {
-		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
-	}
-	return names
-}
-
-// flannel reports whether nodejoin runs the pod network, and kube-proxy with it.
-func (b *build) flannel() bool { return b.in.Network.Kind != "none" }
-
-// proxy reports whether nodejoin runs kube-proxy on a Linux node.
-func (b *build) proxy() bool { return b.flannel() && !b.in.KubeProxy.Off }
-
-// withFlannel returns the kernel objects that programs create when nodejoin runs the pod network. Otherwise
-// they belong to pods and may outlive a leave.
-func (b *build) withFlannel(names ...string) []string {
-	if !b.flannel() {
-		return nil
-	}
-	return names
-}
-
-// refused reports whether the plan sets a field of the kubelet's configuration to false.
-func (b *build) refused(field string) bool { return b.in.Kubelet.Config[field] == false }
 
 // linPrepare adds preflight, kernel settings and folders.
 func (b *build) linPrepare() {
@@ -178,24 +108,6 @@ func (b *build) linPrograms() {
 		b.program("flanneld_program", compat.Flanneld, linBin+"/flanneld", "flanneld "+b.in.Network.Version,
 			"flanneld", "require")
 	}
-}
-
-func (b *build) linData() string {
-	if b.in.DataDir != "" {
-		return b.in.DataDir
-	}
-	return linDataDir
-}
-
-// linLog is the output file of a service under nodejoin's own manager. Under systemd the host reads the
-// journal instead.
-func (b *build) linLog(service string) string { return b.linData() + "/services/" + service + ".log" }
-
-// linService is a service that starts with the machine and restarts after a failure.
-func linService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
-	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command,
-		Start: host.StartAuto, DependsOn: dependsOn,
-		Recovery: []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}}
 }
 
 // linRuntime adds containerd, up to its socket.

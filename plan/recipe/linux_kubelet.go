@@ -8,17 +8,6 @@ import (
 	"nodejoin/templates"
 )
 
-const (
-	linKubeletConfig = linKubelet + "/config.yaml"
-	linKubeletConf   = linKubernetes + "/kubelet.conf"
-	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
-	linFlannelKube   = linKubernetes + "/flannel.conf"
-	linProxyKube     = linKubernetes + "/kube-proxy.conf"
-	linNetConf       = linFlannelConf + "/net-conf.json"
-	linSubnetFile    = linFlannelRun + "/subnet.env"
-	linProxyConfig   = linKubernetes + "/kube-proxy.yaml"
-)
-
 // linCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
 // that holds it has to be written.
 func (b *build) linCredentials() {

@@ -2,29 +2,8 @@ package recipe
 
 import (
 	"nodejoin/plan/compat"
-	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
-
-// Manifest is a file of objects for the cluster. It is the same for all nodes of a plan, and each node
-// applies it.
-type Manifest struct {
-	Name     string // "flannel"; its step is manifest_flannel
-	Title    string
-	Content  string
-	Existing bool // see steps.Manifest
-	Force    bool
-	Keep     bool   // the objects stay when the plan no longer has them
-	Source   string // position of the block that asks for it, "plan.join.hcl:12,3"
-}
-
-// ID returns the id of its step.
-func (m Manifest) ID() string { return "manifest_" + m.Name }
-
-// Step returns the arguments of its step.
-func (m Manifest) Step() *kinds.Manifest {
-	return &kinds.Manifest{Content: m.Content, Existing: m.Existing, Force: m.Force}
-}
 
 // Wanted are the manifests that the plan asks for.
 type Wanted struct {

@@ -1,10 +1,6 @@
 package recipe
 
-import (
-	"maps"
-
-	"nodejoin/templates"
-)
+import "maps"
 
 // Merge returns base overlaid with own: objects are merged by key, any other value of own replaces base's. A
 // nil value stays nil and removes the key when the result is merged into a file. Neither argument is changed.
@@ -21,17 +17,6 @@ func Merge(base, own map[string]any) map[string]any {
 		}
 		out[k] = v
 	}
-	return out
-}
-
-// merged returns a rendered YAML file overlaid with the plan's fields. If the plan has none, the text is
-// returned unchanged, to the byte.
-func (b *build) merged(text string, own map[string]any) string {
-	if len(own) == 0 || b.err != nil {
-		return text
-	}
-	out, err := templates.MergeYAML(text, func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
-	b.fail(err)
 	return out
 }
 

@@ -139,3 +139,5 @@ func PortsOf(service string, command []string) []Port {
 	slices.SortFunc(out, func(a, b Port) int { return cmp.Compare(a.Port, b.Port) })
 	return out
 }
+
+func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }

@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"slices"
-	"strings"
 
 	"nodejoin/plan/compat"
 	"nodejoin/steps"
@@ -70,23 +69,6 @@ func (b *build) winPreflight(after ...string) {
 	}
 	b.add("require", "preflight", "The machine meets the requirements (Windows "+q.MinBuild+" or later)", q, after...)
 }
-
-// sets reports whether the plan has a setting of the machine, by the id of its step.
-func (b *build) sets(id string) bool {
-	return slices.ContainsFunc(b.in.Settings.Steps, func(s Setting) bool { return s.ID == id })
-}
-
-// turnsOn reports whether the plan turns a feature on.
-func (b *build) turnsOn(name string) bool {
-	return slices.ContainsFunc(b.features(), func(f string) bool { return strings.EqualFold(f, name) })
-}
-
-// placeholderNetwork is the network that the upstream start scripts create on the adapter before flannel's.
-// The recipe creates it if the plan asks for it (winPlaceholder).
-const placeholderNetwork = "External"
-
-// PlaceholderSubnet is the subnet of that network.
-const PlaceholderSubnet = "192.168.255.0/30"
 
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {

@@ -9,25 +9,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// CSIProxy is csi-proxy as a service. Storage plugins in unprivileged pods use it to work on the machine.
-type CSIProxy struct {
-	Version string
-	// WorkingDirs are additional folders, besides the kubelet's, in which it may work.
-	WorkingDirs []string
-	Keep        bool // it stays when the plan no longer has it
-	Source      string
-}
-
-// Exporter is windows_exporter as a service, which exports metrics of the machine.
-type Exporter struct {
-	Version    string
-	Port       uint16
-	Collectors []string // empty = its defaults
-	Textfile   string   // folder of *.prom files; "" = none
-	Keep       bool
-	Source     string
-}
-
 // ExporterPort is the default port of windows_exporter.
 const ExporterPort = 9182
 
@@ -40,20 +21,6 @@ const (
 	winCSIProxyLog  = winLog + `\csi-proxy`
 	winExporterLog  = winLog + `\windows_exporter`
 )
-
-func addonArtifacts(in Input) []string {
-	var names []string
-	if in.Settings.Services.NSSM {
-		names = append(names, compat.NSSM)
-	}
-	if in.Settings.CSIProxy != nil {
-		names = append(names, compat.CSIProxy)
-	}
-	if in.Settings.Exporter != nil {
-		names = append(names, compat.WindowsExporter)
-	}
-	return names
-}
 
 // winAddons adds services besides those of Kubernetes. They do not depend on it and run before pods arrive.
 func (b *build) winAddons() {

@@ -4,36 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/templates"
 )
-
-const (
-	kubeletConfig    = winKubelet + `\config.yaml`
-	kubeletConf      = winKubernetes + `\kubelet.conf`
-	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
-	flannelConf      = winKubernetes + `\flannel.conf`
-	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
-	kubeletLog       = winLog + `\kubelet\kubelet.log`
-	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports; see Ports
-	kubeProxyHealthz = 10256
-	kubeProxyMetrics = 10249
-)
-
-// winCredentials adds the CA, the accounts of the components and the kubelet's first credentials.
-func (b *build) winCredentials() (ready []string) {
-	if !b.byKubeadm() {
-		b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
-	}
-	b.kubeletConfigFile()
-
-	manifests := b.manifests()
-	b.accounts()
-	ready = b.winJoin()
-	return append(ready, manifests...)
-}
 
 func (b *build) kubeletConfigFile() {
 	k := templates.Kubelet{ClientCAFile: winCA, ClusterDNS: b.in.DNSIP, ClusterDomain: b.in.DNSDomain,
@@ -187,4 +163,30 @@ func (b *build) winReady() {
 		after = []string{"token_removed", "bootstrap_removed"}
 	}
 	b.joined(after...)
+}
+
+// kubeletSettings adds the file with nodejoin's kubelet settings. kubeadm writes config.yaml from the
+// cluster's ConfigMap kubelet-config, which is made for Linux. A file in --config-dir overrides it, can be
+// changed after the join and does not interfere with kubeadm.
+func (b *build) kubeletSettings() string {
+	if b.byKubeadm() {
+		return kubeletDropIn + `\50-nodejoin.conf`
+	}
+	return kubeletConfig
+}
+
+// kubeadmFlagsGone returns kubelet flags that some version of kubeadm writes into its flags file and this
+// version of the kubelet rejects. A node that joined before an upgrade has them (kubernetes
+// cmd/kubeadm/app/phases/kubelet/flags.go).
+func (b *build) kubeadmFlagsGone() []string {
+	return slices.DeleteFunc([]string{"container-runtime", "network-plugin", "pod-infra-container-image"},
+		func(flag string) bool {
+			return compat.CheckFlag(compat.KubeletProgram, flag, b.in.Kubernetes).Status != compat.Removed
+		})
+}
+
+// dropInDir adds the folder of kubelet settings beside kubeadm's file.
+func (b *build) dropInDir() {
+	b.add("kubelet_config_dir", "directory", "Folder of the kubelet's settings",
+		&kinds.Directory{Path: kubeletDropIn, Access: host.AccessPrivate}, "kubelet_dir")
 }

@@ -33,20 +33,6 @@ func (b *build) networkAgrees() []string {
 	return []string{"network_agrees"}
 }
 
-// seen looks up the Node before anything is changed: a kubelet whose Node was deleted has to be restarted.
-func (b *build) seen() {
-	b.add("seen", "node_seen", "What the cluster knows about the Node", &kinds.NodeSeen{})
-}
-
-// missing reports that the Node is gone, for services that keep running without it.
-func missing() string { return steps.Ref("seen.missing") }
-
-// lifeOf returns the values that differ for each life of a Node: flanneld reads its subnet from the Node, and
-// publishes how it is reached, only when it starts.
-func lifeOf() []string {
-	return []string{steps.Ref("registered.uid"), steps.Ref("registered.pod_cidr")}
-}
-
 // winPlaceholder adds a network whose only purpose is to hold the adapter's virtual switch, of the same type
 // as flannel's. It is created before anything is fetched, since it breaks the machine's connections. Its
 // values are those of the upstream start script for Windows nodes.
@@ -250,4 +236,9 @@ func (b *build) proxyGates() []string {
 	return b.familyGates()
 }
 
-func loopback(port int) string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", port) }
+// placeholderNetwork is the network that the upstream start scripts create on the adapter before flannel's.
+// The recipe creates it if the plan asks for it (winPlaceholder).
+const placeholderNetwork = "External"
+
+// PlaceholderSubnet is the subnet of that network.
+const PlaceholderSubnet = "192.168.255.0/30"

@@ -11,18 +11,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// nodeService restores the node after a boot: services start in another order than in a join, and kube-proxy
-// exits when it does not find the pod network. Between two applies it is the node's guard.
-const nodeService = "nodejoin-node"
-
-// Guard is what the service of a node does between two applies.
-type Guard struct {
-	Off         bool
-	Interval    time.Duration // 0 = guardInterval
-	MetricsPort uint16        // on the loopback; 0 = none
-	Textfile    string        // for windows_exporter; "" = none
-}
-
 // guardInterval is the time between two checks, unless the plan says otherwise.
 const guardInterval = time.Minute
 

@@ -9,18 +9,6 @@ import (
 	"nodejoin/templates"
 )
 
-const (
-	containerdPipe     = `\\.\pipe\containerd-containerd` // containerd defaults/defaults_windows.go
-	containerdEndpoint = "npipe:////./pipe/containerd-containerd"
-	containerdCerts    = winContainerd + `\certs.d`
-
-	dockerPipe     = `\\.\pipe\docker_engine` // moby client/client_windows.go
-	dockerEndpoint = "npipe:////./pipe/docker_engine"
-	winDocker      = `C:\Program Files\docker`
-	winDockerData  = `C:\ProgramData\docker` // dockerd's default
-	winDockerConf  = winDockerData + `\config`
-)
-
 // runtimeServices returns the services that the recipe registers for the runtime.
 func (b *build) runtimeServices() []string {
 	if b.in.Runtime.Installed {

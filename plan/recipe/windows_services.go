@@ -9,67 +9,6 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// Services is how the programs of a Windows node run as services.
-type Services struct {
-	// NSSM: kubelet, flanneld and kube-proxy run under nssm rather than as services of their own.
-	NSSM     bool
-	Keep     bool   // nssm stays when the plan no longer has it
-	Priority string // of the kubelet, one of Priorities; "" = normal
-	// LogSize limits a log file, in MiB; 0 = 100. LogAge is how long a rotated file is kept, a Go duration; "" =
-	// 168h.
-	LogSize int64
-	LogAge  string
-	// RestartDelay is the time until a failed service is restarted, 0 = 10 s; RestartReset the time without a
-	// failure after which the failure count is reset, 0 = 24 h.
-	RestartDelay, RestartReset time.Duration
-}
-
-// Priorities maps the words for a process priority to the name of its class, for the kubelet, and to its
-// number, for nssm (winbase.h).
-var Priorities = map[string]struct {
-	Class  string
-	number uint64
-}{
-	"normal":       {"NORMAL_PRIORITY_CLASS", 0x20},
-	"above_normal": {"ABOVE_NORMAL_PRIORITY_CLASS", 0x8000},
-	"high":         {"HIGH_PRIORITY_CLASS", 0x80},
-}
-
-// PriorityFlag is the kubelet's flag for its own priority.
-const PriorityFlag = "windows-priorityclass"
-
-func (s Services) logSize() int64 {
-	if s.LogSize == 0 {
-		return 100
-	}
-	return s.LogSize
-}
-
-func (s Services) logAge() string {
-	if s.LogAge == "" {
-		return "168h"
-	}
-	return s.LogAge
-}
-
-// recovery returns the service with its recovery settings.
-func (s Services) recovery(v *kinds.Service) *kinds.Service {
-	if s.RestartDelay == 0 && s.RestartReset == 0 || len(v.Recovery) == 0 {
-		return v
-	}
-	out := *v
-	out.Recovery = slices.Clone(v.Recovery)
-	for i := range out.Recovery {
-		if s.RestartDelay != 0 {
-			out.Recovery[i].Delay = s.RestartDelay
-		}
-	}
-	if s.RestartReset != 0 {
-		out.RecoveryReset = uint32(s.RestartReset / time.Second)
-	}
-	return &out
-}
-
 // serviceCommand returns the command of a service that runs a Kubernetes program: the program with its log;
 // under nssm the program alone.
 func (b *build) serviceCommand(log string, command ...string) []string {
@@ -147,4 +86,40 @@ func (b *build) kubeletPriority() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("--%s=%s", PriorityFlag, Priorities[s.Priority].Class)}
+}
+
+// logged returns the command of a service that writes to its standard error: run through kube-log-runner if
+// the node archive has it, otherwise told to write the file itself. Both limit the size of the file,
+// kube-log-runner since 1.34.
+func (b *build) logged(log string, command ...string) []string {
+	s := b.in.Settings.Services
+	if !b.kubernetes.LogRunner {
+		// MiB; klog v2 klog.go
+		flags := []string{"--logtostderr=false", "--log-file=" + log, fmt.Sprintf("--log-file-max-size=%d", s.logSize())}
+		return slices.Concat(command[:1], flags, command[1:])
+	}
+	runner := []string{b.logRunner(), "-log-file=" + log}
+	if b.kubernetes.LogRunnerRotationFlags {
+		runner = append(runner, fmt.Sprintf("-log-file-size=%dMi", s.logSize()), "-log-file-age="+s.logAge(),
+			"-flush-interval=5s")
+	}
+	return append(runner, command...)
+}
+
+func (b *build) logRunner() string { return winBin + `\kube-log-runner.exe` }
+
+// programs returns the files that a Kubernetes service runs from.
+func (b *build) programs(name string) []string {
+	if !b.kubernetes.LogRunner || b.in.Settings.Services.NSSM {
+		return join(winBin, name)
+	}
+	return append(join(winBin, name), b.logRunner())
+}
+
+// winService is a service that starts with the machine and restarts after a failure.
+func winService(name, description string, command []string, dependsOn ...string) host.ServiceConfig {
+	again := host.RecoveryAction{Action: "restart", Delay: 10 * time.Second}
+	return host.ServiceConfig{Name: name, DisplayName: name, Description: description, Command: command,
+		Start:     host.StartAuto,
+		DependsOn: dependsOn, Recovery: []host.RecoveryAction{again, again, again}, RecoveryReset: 86400}
 }

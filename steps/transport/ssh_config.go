@@ -1,19 +1,11 @@
 package transport
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
-
-	sshconfig "github.com/kevinburke/ssh_config"
 
 	"nodejoin/steps/transport/wire"
 )
@@ -61,162 +53,6 @@ func DefaultDataDir(os string) string {
 	return "/var/lib/nodejoin"
 }
 
-// hop is one SSH server on the way, all settings resolved.
-type hop struct {
-	host       string
-	port       int
-	user       string
-	explicit   bool // identity was asked for by the plan
-	identity   []string
-	agent      string // where the ssh-agent listens, see agentPath
-	knownHosts []string
-}
-
-func (h hop) addr() string { return net.JoinHostPort(h.host, strconv.Itoa(h.port)) }
-func (h hop) name() string { return h.user + "@" + h.addr() }
-
-// hops resolves the way to the machine, outermost jump host first.
-func (c SSHConfig) hops() ([]hop, error) {
-	file, err := c.readConfig()
-	if err != nil {
-		return nil, err
-	}
-	if err := unsupported(file, c, c.Host, true); err != nil {
-		return nil, err
-	}
-	last, err := c.hop(file, c.Host, c.User, c.Port)
-	if err != nil {
-		return nil, err
-	}
-	jumps := c.Jump
-	if len(jumps) == 0 {
-		if v, _ := file.Get(c.Host, "ProxyJump"); v != "" && !strings.EqualFold(v, "none") {
-			jumps = strings.Split(v, ",")
-		}
-	}
-	var out []hop
-	for _, j := range jumps {
-		user, host, port, err := parseJump(j)
-		if err != nil {
-			return nil, err
-		}
-		if err := unsupported(file, c, host, false); err != nil {
-			return nil, err
-		}
-		h, err := c.hop(file, host, user, port)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, h)
-	}
-	return append(out, last), nil
-}
-
-// readConfig reads the user's file; a missing one is empty.
-func (c SSHConfig) readConfig() (*sshconfig.Config, error) {
-	path := c.ConfigFile
-	if path == "" {
-		path = expandHome("~/.ssh/config")
-	}
-	if path == "none" {
-		return &sshconfig.Config{}, nil
-	}
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && c.ConfigFile == "" {
-		return &sshconfig.Config{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if bytes.IndexByte(b, 0) >= 0 {
-		return nil, fmt.Errorf("%s is not a text file", path)
-	}
-	file, err := sshconfig.DecodeBytes(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return file, nil
-}
-
-// hop resolves one server; explicit values win over the file, the file over defaults.
-func (c SSHConfig) hop(file *sshconfig.Config, alias, login string, port int) (hop, error) {
-	get := func(key string) string { v, _ := file.Get(alias, key); return v }
-	h := hop{host: alias, port: port, user: login, explicit: len(c.Identity) > 0}
-	if v := get("HostName"); v != "" {
-		h.host = strings.ReplaceAll(v, "%h", alias)
-	}
-	if v := get("Port"); h.port == 0 && v != "" {
-		n, err := strconv.ParseUint(v, 10, 16)
-		if err != nil {
-			return h, fmt.Errorf("port %q of host %s in the SSH configuration: %w", v, alias, err)
-		}
-		h.port = int(n)
-	}
-	if h.port == 0 {
-		h.port = 22
-	}
-	if h.user == "" {
-		h.user = get("User")
-	}
-	if h.user == "" {
-		u, err := user.Current()
-		if err != nil {
-			return h, fmt.Errorf("no user is set and the current one is not known: %w", err)
-		}
-		h.user = u.Username[strings.LastIndex(u.Username, `\`)+1:]
-	}
-	h.identity = expandAll(c.Identity)
-	if !h.explicit {
-		files, _ := file.GetAll(alias, "IdentityFile")
-		h.identity = expandAll(files)
-		if len(files) == 0 {
-			h.identity = expandAll([]string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"})
-		}
-	}
-	h.agent = agentPath(file, alias)
-	h.knownHosts = expandAll(c.KnownHosts)
-	if len(h.knownHosts) == 0 {
-		h.knownHosts = expandAll(strings.Fields(get("UserKnownHostsFile")))
-	}
-	if len(h.knownHosts) == 0 {
-		h.knownHosts = expandAll([]string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"})
-		global := expandAll(strings.Fields(get("GlobalKnownHostsFile")))
-		if len(global) == 0 {
-			global = []string{"/etc/ssh/ssh_known_hosts"}
-		}
-		h.knownHosts = append(h.knownHosts, global...)
-	}
-	return h, nil
-}
-
-// parseJump reads "user@host:port"; user and port may be left out.
-func parseJump(s string) (user, host string, port int, err error) {
-	host = strings.TrimPrefix(strings.TrimSpace(s), "ssh://")
-	if i := strings.LastIndex(host, "@"); i >= 0 {
-		user, host = host[:i], host[i+1:]
-	}
-	if name, p, serr := net.SplitHostPort(host); serr == nil {
-		n, perr := strconv.ParseUint(p, 10, 16)
-		if perr != nil {
-			return "", "", 0, fmt.Errorf("jump host %q: port: %w", s, perr)
-		}
-		host, port = name, int(n)
-	}
-	host = strings.Trim(host, "[]")
-	if host == "" {
-		return "", "", 0, fmt.Errorf("jump host %q has no name; write user@host:port", s)
-	}
-	return user, host, port, nil
-}
-
-func expandAll(paths []string) []string {
-	var out []string
-	for _, p := range paths {
-		out = append(out, expandHome(strings.Trim(p, `"`)))
-	}
-	return out
-}
-
 // expandHome fills a leading "~/" or "%d/"; without a known home it stays.
 func expandHome(p string) string {
 	rest, ok := strings.CutPrefix(p, "~/")
@@ -229,4 +65,32 @@ func expandHome(p string) string {
 		}
 	}
 	return p
+}
+
+// boundOf is the bound of a call to the machine; c may shorten it.
+func (c SSHConfig) boundOf(method string, b wire.Bound) wire.Bound {
+	if c.Bounds != nil {
+		return c.Bounds(method, b)
+	}
+	return b
+}
+
+// checkDataDir refuses what cannot be a folder of the machine.
+func checkDataDir(c SSHConfig) error {
+	if c.OS != "windows" && c.OS != "linux" {
+		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unknown operating system",
+			Detail: fmt.Sprintf("%q is neither windows nor linux", c.OS)}
+	}
+	if strings.ContainsAny(c.DataDir, "\x00\n\r") || !absolute(c.OS, c.DataDir) {
+		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unusable data folder",
+			Detail: fmt.Sprintf("%q is no absolute path on %s", c.DataDir, c.OS), Remedy: "use " + DefaultDataDir(c.OS)}
+	}
+	return nil
+}
+
+func absolute(os, p string) bool {
+	if os == "windows" {
+		return len(p) > 3 && p[1] == ':' && (p[2] == '\\' || p[2] == '/')
+	}
+	return strings.HasPrefix(p, "/")
 }

@@ -69,15 +69,3 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 	}
 	return c.Rename(unpacked, temp) == nil, nil
 }
-
-// discard removes a file, or a folder with the files in it. Its failures do not matter.
-func discard(c *sftp.Client, name string) {
-	if list, err := c.ReadDir(name); err == nil {
-		for _, fi := range list {
-			_ = c.Remove(path.Join(name, fi.Name()))
-		}
-		_ = c.RemoveDirectory(name)
-		return
-	}
-	_ = c.Remove(name)
-}

@@ -5,8 +5,6 @@ package transport
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"nodejoin/steps"
 	"nodejoin/steps/event"
@@ -54,33 +52,3 @@ func Do[Req, Reply any](
 	}
 	return m.Answer, cleaned(err)
 }
-
-// ErrDropped says that the connection was lost.
-var ErrDropped = errors.New("the connection was lost")
-
-// ConnectError says why a machine could not be reached or refused the login. Exit code 4.
-type ConnectError struct {
-	Reason  Reason
-	Host    string // "Administrator@10.0.0.21:22"
-	Summary string // "unknown host key"
-	Detail  string
-	Remedy  string
-	Err     error
-}
-
-func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail) }
-func (e *ConnectError) Unwrap() error { return e.Err }
-
-// Reason says which part of connecting failed.
-type Reason string
-
-const (
-	ReasonUnreachable Reason = "unreachable"
-	ReasonHostKey     Reason = "host_key"     // another key than the known one
-	ReasonUnknownHost Reason = "unknown_host" // no key is known
-	ReasonAuth        Reason = "auth"         // the login was refused
-	ReasonKey         Reason = "key"          // a key file cannot be read or opened
-	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
-	ReasonSilent      Reason = "silent"       // a call was not answered in time
-	ReasonAnswer      Reason = "answer"       // what was answered is no answer to what was asked
-)

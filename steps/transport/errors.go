@@ -1,14 +1,43 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/hosttext"
-	"nodejoin/steps/transport/wire"
+)
+
+// ErrDropped says that the connection was lost.
+var ErrDropped = errors.New("the connection was lost")
+
+// ConnectError says why a machine could not be reached or refused the login. Exit code 4.
+type ConnectError struct {
+	Reason  Reason
+	Host    string // "Administrator@10.0.0.21:22"
+	Summary string // "unknown host key"
+	Detail  string
+	Remedy  string
+	Err     error
+}
+
+func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail) }
+
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// Reason says which part of connecting failed.
+type Reason string
+
+const (
+	ReasonUnreachable Reason = "unreachable"
+	ReasonHostKey     Reason = "host_key"     // another key than the known one
+	ReasonUnknownHost Reason = "unknown_host" // no key is known
+	ReasonAuth        Reason = "auth"         // the login was refused
+	ReasonKey         Reason = "key"          // a key file cannot be read or opened
+	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
+	ReasonSilent      Reason = "silent"       // a call was not answered in time
+	ReasonAnswer      Reason = "answer"       // what was answered is no answer to what was asked
 )
 
 // errAnswer: the agent said what it has no reason to say. The connection is not tried again: the next answer
@@ -59,71 +88,8 @@ type cleanError struct {
 }
 
 func (e *cleanError) Error() string { return e.text }
+
 func (e *cleanError) Unwrap() error { return e.err }
-
-// flood counts what the agent says besides replies: a machine that talks without end takes time of the
-// controller, and room on its screen.
-type flood struct {
-	since time.Time
-	n     int
-}
-
-// Bounds of a flood: this many messages in this time.
-const (
-	floodTime = 10 * time.Second
-	floodMost = 5_000
-)
-
-func (f *flood) one(now time.Time) error {
-	if now.Sub(f.since) > floodTime {
-		f.since, f.n = now, 0
-	}
-	if f.n++; f.n > floodMost {
-		return fmt.Errorf("%w: more than %d messages in %s", errAnswer, floodMost, floodTime)
-	}
-	return nil
-}
-
-// boundOf is the bound of a call to the machine; c may shorten it.
-func (c SSHConfig) boundOf(method string, b wire.Bound) wire.Bound {
-	if c.Bounds != nil {
-		return c.Bounds(method, b)
-	}
-	return b
-}
-
-// quiet bounds what the SSH server does on its own: a channel that opens, a request of SFTP, a part of a transfer.
-const quiet = 2 * time.Minute
-
-// bounded runs f, which takes no context; a server that makes it wait too long loses its connection.
-func (s *sshConn) bounded(ctx context.Context, what string, f func() error) error {
-	bound := s.cfg.boundOf(what, wire.Bound{Within: quiet}).Within
-	t := time.AfterFunc(bound, func() { s.lose(silent(what, bound, "nothing came")) })
-	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
-	err := f()
-	stop()
-	t.Stop()
-	if late := s.late(); err != nil && late != nil && ctx.Err() == nil {
-		return late
-	}
-	return err
-}
-
-// watch gives up the connection if alive has not been called for too long. stop ends the watch.
-func (s *sshConn) watch(what string) (alive, stop func()) {
-	bound := s.cfg.boundOf(what, wire.Bound{Within: quiet}).Within
-	t := time.AfterFunc(bound, func() { s.lose(silent(what, bound, "nothing came")) })
-	return func() { t.Reset(bound) }, func() { t.Stop() }
-}
-
-// late is the error of a server for which the connection was given up; nil = it was not.
-func (s *sshConn) late() error {
-	var ce *ConnectError
-	if errors.As(s.lostBy(), &ce) {
-		return ce
-	}
-	return nil
-}
 
 // lostConnection is the error of a connection that was lost for a reason of ours.
 func lostConnection(why error) error {

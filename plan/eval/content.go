@@ -2,6 +2,7 @@ package eval
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/dynblock"
@@ -9,8 +10,52 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// dynamic is the type of blocks that stand for others: one for each element of their for_each.
-const dynamic = "dynamic"
+func (sc *Scope) content(spec *Spec, b *hcl.Block, ctx *hcl.EvalContext) *content {
+	if have := sc.contents[b]; have != nil {
+		return have
+	}
+	if hasDynamic(b.Body) {
+		return sc.dynamicContent(spec, b, ctx)
+	}
+	body, list := b.Body.Content(spec.Schema())
+	out := &content{attrs: body.Attributes, blocks: slices.Concat(body.Blocks, MisspeltBlocks(b.Body, spec)),
+		wrong: ClarifyBody(list, spec)}
+	sc.contents[b] = out
+	return out
+}
+
+// ClarifyBody adds to diagnostics of unknown names what the block takes.
+func ClarifyBody(list hcl.Diagnostics, spec *Spec) hcl.Diagnostics {
+	for _, g := range list {
+		if strings.Contains(g.Detail, "Did you mean") {
+			continue
+		}
+		var names []string
+		switch g.Summary {
+		case "Unsupported argument":
+			for _, a := range spec.Attrs {
+				names = append(names, a.Name)
+			}
+		case "Unsupported block type":
+			for _, b := range spec.Blocks {
+				names = append(names, b.Name)
+			}
+		default:
+			continue
+		}
+		switch {
+		case len(names) == 0 && g.Summary == "Unsupported argument":
+			g.Detail += " None is."
+		case len(names) > 0:
+			is := " Possible are "
+			if len(names) == 1 {
+				is = " Possible is "
+			}
+			g.Detail += is + strings.ReplaceAll(OneOf(names), " or ", " and ") + "."
+		}
+	}
+	return list
+}
 
 // hasDynamic reports whether a block is made of dynamic blocks, or is itself in one.
 func hasDynamic(body hcl.Body) bool {

@@ -1,0 +1,78 @@
+package recipe
+
+import (
+	"slices"
+
+	"nodejoin/plan/compat"
+)
+
+// AgentArtifact is the nodejoin-agent program, for hosts that run a supervised service. The other artifact
+// names are in plan/compat.
+const AgentArtifact = "agent"
+
+// Artifacts returns the names of the artifacts that Expand needs, sorted.
+func Artifacts(in Input) []string {
+	if in.OS == "linux" {
+		names := linuxArtifacts(in)
+		slices.Sort(names)
+		return names
+	}
+	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in),
+		addonArtifacts(in))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// linuxArtifacts returns the names of a Linux node's artifacts. Its services need no agent.
+func linuxArtifacts(in Input) []string {
+	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
+	if in.Runtime.Crictl != "" {
+		names = append(names, compat.Crictl)
+	}
+	if in.Network.Kind != "none" {
+		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
+	}
+	return names
+}
+
+// runtimeArtifacts returns the names of the runtime's artifacts.
+func runtimeArtifacts(in Input) []string {
+	switch {
+	case in.Runtime.Installed:
+		return nil
+	case in.Runtime.Kind != "containerd":
+		return []string{in.Runtime.Kind}
+	case in.Runtime.Crictl != "":
+		return []string{compat.ContainerdName, compat.Crictl}
+	}
+	return []string{compat.ContainerdName}
+}
+
+// networkArtifacts returns the names of the pod network's artifacts.
+func networkArtifacts(in Input) []string {
+	if in.Network.Kind == "none" {
+		if in.OS == "windows" { // whose boot service is the agent
+			return []string{AgentArtifact}
+		}
+		return nil
+	}
+	names := []string{AgentArtifact, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld} // the agent runs flanneld
+	if in.Network.sdn() {
+		names = append(names, compat.SDNCNI)
+	}
+	return names
+}
+
+func addonArtifacts(in Input) []string {
+	var names []string
+	if in.Settings.Services.NSSM {
+		names = append(names, compat.NSSM)
+	}
+	if in.Settings.CSIProxy != nil {
+		names = append(names, compat.CSIProxy)
+	}
+	if in.Settings.Exporter != nil {
+		names = append(names, compat.WindowsExporter)
+	}
+	return names
+}

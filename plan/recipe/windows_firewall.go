@@ -1,0 +1,56 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+)
+
+// winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS, nodejoin's or that of the
+// cluster's CNI, moves the machine's address to a new adapter, and a network that Windows does not know is public;
+// the rule that comes with OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH
+// stands instead. A run on the machine itself does not have the step, and must not close the way for the next one
+// over SSH.
+func (b *build) winWayIn() {
+	if b.in.SSHPort == 0 || b.wayIn() != nil {
+		return
+	}
+	rule := b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+	if rule != nil {
+		rule.UntilLeave = true
+	}
+}
+
+// wayInRule is the rule that keeps SSH open, which is also that of a block `allow "ssh"`.
+const wayInRule = "nodejoin-ssh"
+
+// wayIn returns the id of the step that keeps SSH open, if there is one.
+func (b *build) wayIn() []string {
+	for _, s := range b.specs {
+		var rule kinds.FirewallRule
+		if s.Kind == "firewall_rule" && json.Unmarshal(s.Args, &rule) == nil && rule.Name == wayInRule {
+			return []string{s.ID}
+		}
+	}
+	return nil
+}
+
+// winFirewall admits packets of the cluster; nil if nodejoin does not manage the firewall.
+func (b *build) winFirewall(id, name, what, protocol, ports string) *steps.Spec {
+	if b.in.Settings.Firewall.Off {
+		b.leave(id)
+		return nil
+	}
+	s := b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
+		&kinds.FirewallRule{FirewallRule: host.FirewallRule{
+			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
+			Protocol: protocol, Ports: ports, Enabled: true,
+			Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
+		}}, "require")
+	s.Keep = b.in.Settings.Firewall.Keep
+	return s
+}

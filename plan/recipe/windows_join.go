@@ -1,0 +1,87 @@
+package recipe
+
+import (
+	"fmt"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+)
+
+// winCredentials adds the CA, the accounts of the components and the kubelet's first credentials.
+func (b *build) winCredentials() (ready []string) {
+	if !b.byKubeadm() {
+		b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	}
+	b.kubeletConfigFile()
+
+	manifests := b.manifests()
+	b.accounts()
+	ready = b.winJoin()
+	return append(ready, manifests...)
+}
+
+// winJoin adds the steps that give the kubelet its credentials. It returns the ids of the steps that the
+// kubelet waits for.
+func (b *build) winJoin() (ready []string) {
+	switch b.in.Join.Kind {
+	case "kubeconfig":
+		return b.winGivenKubeconfig()
+	case "kubeadm":
+		return b.winKubeadm()
+	}
+	b.nameFree("bootstrap_kubeconfig")
+	b.bootstrapToken("bootstrap_kubeconfig", b.runtime.ready, "kubelet_config", "kubernetes_node")
+	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
+		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
+		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
+		Services: []string{"kubelet"}, Backup: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
+	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
+	return []string{"bootstrap_kubeconfig"}
+}
+
+// winGivenKubeconfig writes the plan's kubeconfig to the node. The kubelet reads the file when it starts and
+// never writes it. An invalid certificate does not become valid by waiting, so the gate has almost no
+// timeout.
+func (b *build) winGivenKubeconfig() (ready []string) {
+	b.nameFree("kubelet_kubeconfig")
+	b.add("kubelet_kubeconfig", "file", "Kubeconfig of the kubelet", &kinds.File{
+		Path: kubeletConf, Content: b.in.Join.Kubeconfig, Access: host.AccessPrivate, Sensitive: true}, "kubernetes_dir")
+	if !b.in.Join.Certificate {
+		return []string{"kubelet_kubeconfig"}
+	}
+	b.add("kubelet_credentials", "credentials_ready", "Kubeconfig of the kubelet is valid for this cluster",
+		&kinds.CredentialsReady{
+			Path: kubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca")},
+		"kubelet_kubeconfig").Timeout = 5 * time.Second
+	return []string{"kubelet_credentials"}
+}
+
+// winKubeadm lets kubeadm join the machine. The CA file is written afterwards, since kubeadm refuses to run
+// if it exists, and the kubelet's service uses the files that kubeadm wrote.
+func (b *build) winKubeadm() (ready []string) {
+	if !b.kubernetes.ConfigDropIns {
+		b.fail(&UnsupportedError{"cluster",
+			fmt.Sprintf(`join "kubeadm" needs Kubernetes 1.30 or later, whose kubelet reads a drop-in folder; `+
+				`the plan has %s. Use join "bootstrap_token"`, b.in.Kubernetes)})
+		return nil
+	}
+	args := &kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, ConfigVersion: "v1beta3", Server: b.in.APIServer,
+		CA:    steps.Ref("cluster.ca"),
+		Token: steps.Ref("join_token.token"), CRISocket: containerdEndpoint,
+		Kubelet: b.logged(kubeletLog, b.winKubeletCommand()...), Log: kubeadmLog,
+		Ignore: b.in.Join.IgnorePreflightErrors}
+	if b.kubernetes.JoinConfigV1Beta4 {
+		args.ConfigVersion = "v1beta4"
+	}
+	b.nameFree("kubeadm_join")
+	b.bootstrapToken("kubeadm_join", b.runtime.ready, "kubelet_config", "kubernetes_node", "kubelet_log_dir",
+		"firewall_kubelet")
+	b.add("kubeadm_join", "kubeadm_join", "kubeadm join", args, "join_token", b.runtime.ready, "kubelet_config",
+		"kubernetes_node",
+		"pki_dir", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet")
+	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")},
+		"pki_dir", "kubeadm_join")
+	return []string{"kubeadm_join"}
+}

@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
+)
+
+// agentFile is the agent on both sides.
+type agentFile struct {
+	os     string
+	local  string // path on the controller
+	digest string // sha256, lower-case hex
+	remote string // path on the machine, with the digest in its name
+	data   string // nodejoin's folder on the machine
+	posix  bool   // the user's shell takes a backslash for a quote
+}
+
+// agentFolder is where agents lie, relative to the home folder of the user that
+// logs in: SFTP and commands of SSH servers start there. It is not in the data
+// folder, because what is first run there must not be something that another user
+// of the machine could have put in its place, as any user can below
+// C:\ProgramData.
+var agentFolder = []string{".nodejoin", "agent"}
+
+func newAgentFile(c SSHConfig, local, digest string) agentFile {
+	name := wire.AgentPrefix + digest[:min(16, len(digest))]
+	if c.OS == "windows" {
+		name += ".exe"
+	}
+	return agentFile{os: c.OS, local: local, digest: digest,
+		remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
+}
+
+// serve is the command line that starts the agent: a path without blanks, and the data
+// folder in hex. On Windows cmd.exe and PowerShell take the same one, and the shells of
+// POSIX, of which one may be the default shell of OpenSSH, another: cmd.exe takes what
+// follows a slash for options.
+func (a agentFile) serve() string {
+	program := a.remote
+	if a.posix {
+		program = strings.ReplaceAll(program, `\`, "/")
+	}
+	return program + " serve " + hex.EncodeToString([]byte(a.data))
+}
+
+// line is the command line that starts the agent.
+func (a agentFile) line(b *Become) string {
+	if b != nil {
+		return a.become(b)
+	}
+	return a.serve()
+}
+
+// become is the command line that starts the agent as the user who logs in and has it run itself with root's rights.
+// Nothing that others could have put in the agent's place is started: the shell goes into the folder, which nobody
+// can exchange any more then, and looks at its owner and access, then at those of the program and at its digest. The
+// line has no quotes within its quotes, as no two shells agree on them.
+func (a agentFile) become(b *Become) string {
+	name := path.Base(a.remote)
+	args := b.Method + " " + hex.EncodeToString([]byte(a.data))
+	if b.PasswordEnv != "" {
+		args += " password"
+	}
+	return fmt.Sprintf(`sh -c 'cd ./%s 2>/dev/null && u=$(id -u) && [ "$(stat -c %%u:%%a .)" = $u:700 ] && `+
+		`[ -f %s ] && [ ! -L %s ] && [ "$(stat -c %%u:%%a %s)" = $u:700 ] && `+
+		`echo "%s  %s" | sha256sum -c >/dev/null 2>&1 || { echo the agent is not there as it was sent >&2; exit 127; }; `+
+		`exec ./%s become %s'`,
+		path.Dir(a.remote), name, name, name, a.digest, name, name, args)
+}
