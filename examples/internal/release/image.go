@@ -140,5 +140,6 @@ func imageArchive(images map[string]v1.Image, at time.Time) (_ []byte, err error
 		}
 		return f.tar(t, at)
 	})
-	return out.Bytes(), errJoin(func() error { return err }, t.Close)
+	err = errJoin(func() error { return err }, t.Close) // it writes the end
+	return out.Bytes(), err
 }

@@ -103,6 +103,22 @@ func TestImage(t *testing.T) {
 	runImage(t, rootfs, c.Config)
 }
 
+// TestImageArchiveEnds: the tar file ends as POSIX says, with two blocks of zeros, so that every tar reads it.
+func TestImageArchiveEnds(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0).UTC()
+	img, err := image([]byte("program"), "linux", "amd64", "v1.2.3", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := imageArchive(map[string]v1.Image{"linux/amd64": img}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(archive)%512 != 0 || !bytes.HasSuffix(archive, make([]byte, 1024)) {
+		t.Errorf("%d bytes, which end in %q", len(archive), archive[len(archive)-40:])
+	}
+}
+
 // imageFor is the image of an architecture of Linux.
 func imageFor(t *testing.T, top v1.ImageIndex, arch string) v1.Image {
 	t.Helper()
