@@ -61,7 +61,7 @@ func (x *Executor) claimed(ctx context.Context) []record.Key {
 	return x.dependentsFirst(ctx, keys)
 }
 
-// dependentsFirst moves a service behind those that depend on it. The order of the claims
+// dependentsFirst moves a service behind those that depend on it, running or not. The order of the claims
 // does not say it for one that was removed and made again since.
 func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out []record.Key) {
 	visited := map[record.Key]bool{}
@@ -72,7 +72,7 @@ func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out 
 		}
 		visited[key] = true
 		if key.Prefix == record.Service {
-			dependents, _ := x.host.Dependents(ctx, key.Name) // of one that cannot be asked, its undoing says so
+			dependents, _ := x.dependents(ctx, key.Name) // of one that cannot be asked, its undoing says so
 			for _, name := range dependents {
 				for _, other := range keys {
 					if other.Prefix == record.Service && x.same(other, record.Service.Of(name)) {
@@ -87,6 +87,32 @@ func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out 
 		add(key)
 	}
 	return out
+}
+
+// dependents names the services that depend on one directly or not and run, and the stopped ones of nodejoin that
+// depend on it directly: a service is not unregistered while another one that is registered depends on it.
+func (x *Executor) dependents(ctx context.Context, name string) ([]string, error) {
+	names, err := x.host.Dependents(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	is := func(name string) func(string) bool {
+		return func(other string) bool { return x.same(record.Service.Of(name), record.Service.Of(other)) }
+	}
+	for _, key := range x.record.Active() {
+		if key.Prefix != record.Service || slices.ContainsFunc(names, is(key.Name)) {
+			continue
+		}
+		svc, err := x.host.Service(ctx, key.Name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(svc.DependsOn, is(name)):
+			names = append(names, key.Name)
+		}
+	}
+	return names, nil
 }
 
 // leaving is the undo run of a leave.

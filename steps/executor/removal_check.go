@@ -79,9 +79,16 @@ func (m *removal) check(ctx context.Context, key record.Key) Removal {
 	if out.Change.NoOp() {
 		return out
 	}
-	switch changed, err := m.changed(ctx, key, c); {
+	changed, err := m.changed(ctx, key, c)
+	needs := ""
+	if err == nil {
+		needs, err = m.needs(ctx, key)
+	}
+	switch {
 	case err != nil:
 		out.Err = steps.AsError(err)
+	case needs != "":
+		out.Change, out.Left = steps.Change{}, "service "+needs+" stays and depends on it"
 	case m.x.undos[key.Prefix].Stays != "":
 		out.Change, out.Left = steps.Change{}, m.x.undos[key.Prefix].Stays
 	case changed && !m.req.PruneChanged:
