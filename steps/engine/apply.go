@@ -20,6 +20,9 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 	sum := &Summary{Hosts: make([]HostSummary, len(s.hosts))}
 	letGo, err := s.holdCluster(ctx)
 	defer letGo()
+	if err == nil {
+		err = s.noteNames(ctx)
+	}
 	s.roll(ctx, sum, func(ctx context.Context, h *hostRun) HostSummary {
 		if err != nil && h.report.Err == nil {
 			h.report.Err = err

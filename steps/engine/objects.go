@@ -38,18 +38,27 @@ func (s *Session) objectsOf() (out []kube.Manifest, known bool) {
 // set is the plan's set of objects.
 func (s *Session) set() kube.ApplySet { return kube.ApplySet{Plan: s.planName()} }
 
+// firstSet reads the plan's set once, before anything is changed.
+func (s *Session) firstSet(ctx context.Context, api kube.API) (kube.SetState, error) {
+	s.firstOnce.Do(func() { s.first, s.firstErr = api.ApplySet(ctx, s.set()) })
+	return s.first, s.firstErr
+}
+
 // findObjects finds the objects that the plan made and no longer names, by their labels. Of a part of the plan's
 // nodes or steps it finds none. That the set cannot be read is a warning: nothing of the plan depends on it.
 func (s *Session) findObjects(ctx context.Context) []ObjectRemoval {
-	if s.plan.Cluster == nil || len(s.opt.Members) != len(s.plan.Nodes) || s.open(ctx) != nil ||
-		slices.ContainsFunc(s.hosts, func(h *hostRun) bool { return h.node.Partial }) {
+	if !s.whole() || s.open(ctx) != nil {
 		return nil
 	}
 	api, err := s.cluster(ctx)
 	if err != nil {
 		return nil // reported with the hosts
 	}
-	out, _, err := s.formerObjects(ctx, api)
+	state, err := s.firstSet(ctx, api)
+	var out []ObjectRemoval
+	if err == nil {
+		out, err = s.formerObjects(ctx, api, state)
+	}
 	if err != nil && ctx.Err() == nil {
 		s.emit(event.Warning{Detail: err.Error(),
 			Summary: "it is not known whether the cluster has objects that the plan no longer names"})
@@ -57,21 +66,24 @@ func (s *Session) findObjects(ctx context.Context) []ObjectRemoval {
 	return out
 }
 
+// whole reports whether the run has all of the plan's nodes with all of their steps.
+func (s *Session) whole() bool {
+	return s.plan.Cluster != nil && len(s.opt.Members) == len(s.plan.Nodes) &&
+		!slices.ContainsFunc(s.hosts, func(h *hostRun) bool { return h.node.Partial })
+}
+
 // formerObjects are the members of the set that no step makes, in the order in which they are deleted.
-func (s *Session) formerObjects(ctx context.Context, api kube.API) (out []ObjectRemoval, state kube.SetState,
+func (s *Session) formerObjects(ctx context.Context, api kube.API, state kube.SetState) (out []ObjectRemoval,
 	err error) {
 	wanted, known := s.objectsOf()
-	if !known {
-		return nil, state, nil
-	}
-	if state, err = api.ApplySet(ctx, s.set()); err != nil || state.Foreign {
-		return nil, state, err
+	if !known || state.Foreign {
+		return nil, nil
 	}
 	members := slices.Clone(state.Members)
-	for _, name := range s.renamedFrom() {
+	for _, name := range s.renamed {
 		former, err := api.ApplySet(ctx, kube.ApplySet{Plan: name})
 		if err != nil {
-			return nil, state, err
+			return nil, err
 		}
 		if !former.Foreign {
 			members = append(members, former.Members...)
@@ -82,13 +94,16 @@ func (s *Session) formerObjects(ctx context.Context, api kube.API) (out []Object
 			out = append(out, ObjectRemoval{Member: m, Left: s.staysObject(m)})
 		}
 	}
+	if len(members) > len(state.Members) {
+		state.Former = nil // what has members there is in the list by itself
+	}
 	if o := s.unfinished(state, wanted); o != nil {
 		out = append(out, *o)
 	}
 	slices.SortStableFunc(out, func(a, b ObjectRemoval) int { // those in namespaces first
 		return cmp.Or(strings.Compare(b.Namespace, a.Namespace), strings.Compare(a.String(), b.String()))
 	})
-	return out, state, nil
+	return out, nil
 }
 
 // staysObject says why an object is not deleted; "" = it is.
@@ -102,21 +117,38 @@ func (s *Session) staysObject(m kube.Member) string {
 	return ""
 }
 
+// noteNames makes the parent of the set say which names the plan had, before the first Node gets the new one: what
+// a run that died has left under them is found.
+func (s *Session) noteNames(ctx context.Context) error {
+	if len(s.renamed) == 0 {
+		return nil
+	}
+	return s.joinSet(ctx)
+}
+
 // joinSet makes the parent of the set say which kinds and namespaces its members have, once in a run and before
 // the first of them is made: what a run that died has made is found.
 func (s *Session) joinSet(ctx context.Context) error {
 	s.setOnce.Do(func() {
 		state, err := s.api.ApplySet(ctx, s.set())
 		if err == nil {
-			err = s.writeSet(ctx, state, state.Kinds, state.Namespaces)
+			err = s.writeSet(ctx, state, state.Kinds, state.Namespaces, s.namesBefore(state)...)
 		}
 		s.setErr = err
 	})
 	return s.setErr
 }
 
+// namesBefore are the former names of the plan, those that this run cannot look for included.
+func (s *Session) namesBefore(state kube.SetState) []string {
+	names := slices.Concat(state.Former, s.renamed)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // writeSet writes the parent for the plan's objects and for others of these kinds and namespaces.
-func (s *Session) writeSet(ctx context.Context, state kube.SetState, groupKinds, namespaces []string) error {
+func (s *Session) writeSet(ctx context.Context, state kube.SetState, groupKinds, namespaces []string,
+	former ...string) error {
 	wanted, _ := s.objectsOf()
 	groupKinds, namespaces = slices.Clone(groupKinds), slices.Clone(namespaces)
 	for _, m := range wanted {
@@ -125,13 +157,15 @@ func (s *Session) writeSet(ctx context.Context, state kube.SetState, groupKinds,
 		}
 		groupKinds, namespaces = append(groupKinds, m.GroupKind()), append(namespaces, m.Space())
 	}
-	parent := s.set().Parent(s.opt.Version, groupKinds, namespaces)
+	parent := s.set().Parent(s.opt.Version, groupKinds, namespaces, former...)
 	switch {
 	case state.Foreign:
 		return &steps.Error{Code: steps.CodeFailed, Summary: "ApplySet of another tool",
 			Detail: "the " + parent.String() + " is the parent of an ApplySet that another tool made",
 			Remedy: "rename the plan's cluster block, or delete the ConfigMap"}
-	case len(groupKinds) > 0:
+	case state.Says(parent):
+		return nil
+	case len(groupKinds)+len(former) > 0:
 		return s.api.ApplyManifest(ctx, parent)
 	case !state.Exists:
 		return nil
@@ -143,10 +177,15 @@ func (s *Session) writeSet(ctx context.Context, state kube.SetState, groupKinds,
 func (s *Session) removeObjects(ctx context.Context, sum *Summary) {
 	failed := slices.ContainsFunc(sum.Hosts, func(h HostSummary) bool { return h.Err != nil || h.Held != "" })
 	goes := func(o ObjectRemoval) bool { return o.Left == "" }
-	if failed || len(s.renamedFrom()) == 0 && !slices.ContainsFunc(s.former, goes) {
+	if _, known := s.objectsOf(); !known || failed || !s.whole() ||
+		len(s.renamed) == 0 && !slices.ContainsFunc(s.former, goes) {
 		return
 	}
-	list, state, err := s.formerObjects(ctx, s.api) // again: others may have changed them since
+	state, err := s.api.ApplySet(ctx, s.set()) // again: others may have changed them since
+	var list []ObjectRemoval
+	if err == nil {
+		list, err = s.formerObjects(ctx, s.api, state)
+	}
 	if err != nil {
 		sum.ObjectsErr = err
 		return
@@ -167,37 +206,32 @@ func (s *Session) removeObjects(ctx context.Context, sum *Summary) {
 		sum.Objects = append(sum.Objects, o)
 		groupKinds, namespaces = append(groupKinds, o.GroupKind()), append(namespaces, o.Namespace)
 	}
-	err = s.writeSet(ctx, state, groupKinds, namespaces)
-	for _, name := range s.renamedFrom() {
-		if err == nil {
-			err = s.deleteSet(ctx, kube.ApplySet{Plan: name})
+	var former []string
+	for _, name := range s.renamed {
+		stays, err := s.deleteSet(ctx, kube.ApplySet{Plan: name})
+		if sum.ObjectsErr == nil {
+			sum.ObjectsErr = err
+		}
+		if stays || err != nil {
+			former = append(former, name)
 		}
 	}
-	if err != nil && sum.ObjectsErr == nil {
+	if err := s.writeSet(ctx, state, groupKinds, namespaces, former...); sum.ObjectsErr == nil {
 		sum.ObjectsErr = err
 	}
 }
 
-// renamedFrom are the former names of the plan that its hosts have found.
-func (s *Session) renamedFrom() []string {
-	i := slices.IndexFunc(s.hosts, func(h *hostRun) bool { return len(h.names) > 0 })
-	if i < 0 {
-		return nil
-	}
-	return s.hosts[i].names
-}
-
-// deleteSet deletes the parent of a former set that has no members any more.
-func (s *Session) deleteSet(ctx context.Context, set kube.ApplySet) error {
+// deleteSet deletes the parent of a former set that has no members any more; stays: it has some.
+func (s *Session) deleteSet(ctx context.Context, set kube.ApplySet) (stays bool, err error) {
 	state, err := s.api.ApplySet(ctx, set)
 	if err != nil || !state.Exists || state.Foreign || len(state.Members) > 0 {
-		return err
+		return len(state.Members) > 0, err
 	}
-	return s.api.DeleteObject(ctx, kube.Member{Manifest: set.Parent(s.opt.Version, nil, nil)})
+	return false, s.api.DeleteObject(ctx, kube.Member{Manifest: set.Parent(s.opt.Version, nil, nil)})
 }
 
 // unfinished is the parent of the set, where it still lists kinds or namespaces of objects that a run deleted before
-// it was stopped; nil = it lists none of them.
+// it was stopped, or a former name of the plan; nil = it lists none of them.
 func (s *Session) unfinished(state kube.SetState, wanted []kube.Manifest) *ObjectRemoval {
 	parent := s.set().Parent(s.opt.Version, nil, nil)
 	kinds, namespaces := []string{}, []string{parent.Namespace}
@@ -223,7 +257,13 @@ func (s *Session) unfinished(state kube.SetState, wanted []kube.Manifest) *Objec
 			extra = append(extra, "namespace "+namespace)
 		}
 	}
-	if !state.Exists || len(extra) == 0 {
+	switch {
+	case !state.Exists:
+		return nil
+	case len(state.Former) > 0:
+		return &ObjectRemoval{Member: kube.Member{Manifest: parent},
+			Finishes: "a run that was stopped did not complete the renaming from " + strings.Join(state.Former, ", ")}
+	case len(extra) == 0:
 		return nil
 	}
 	return &ObjectRemoval{Member: kube.Member{Manifest: parent},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"nodejoin/steps"
-	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -16,19 +14,15 @@ func (s *Session) nodes(ctx context.Context, api kube.API) ([]kube.Node, error) 
 }
 
 // findNames finds the former names of the plan, where something of the node depends on them: its Node carries
-// another name, or its steps make objects, which are members of a set of that name.
+// another name, its steps make objects, which are members of a set of that name, or an earlier run noted them.
 func (h *hostRun) findNames(ctx context.Context, api kube.API) {
-	n := h.report.KubeNode
-	other := n != nil && n.Annotations[kube.PlanOf] != "" && n.Annotations[kube.PlanOf] != h.planName()
-	makes := slices.ContainsFunc(h.node.Steps, func(s steps.Spec) bool { return kinds.Of(s).Objects != nil })
-	if other || makes {
-		h.names = h.formerNames(ctx, api)
-	}
+	h.namesOnce.Do(func() { h.renamed = h.formerNames(ctx, api) })
+	h.names = h.renamed
 }
 
-// formerNames are the names of the plan before its cluster block got another label: its Nodes carry them, and no
-// Node of the cluster that is not the plan's. Where the Nodes cannot be listed there are none: what another plan
-// has made stays.
+// formerNames are the names of the plan before its cluster block got another label: its Nodes carry them, or the
+// parent of its set since a run with the new name began, and no Node of the cluster that is not the plan's. Where
+// the Nodes cannot be listed there are none: what another plan has made stays.
 func (s *Session) formerNames(ctx context.Context, api kube.API) (names []string) {
 	if s.plan.Cluster == nil || s.opt.Members == nil {
 		return nil
@@ -43,11 +37,26 @@ func (s *Session) formerNames(ctx context.Context, api kube.API) (names []string
 			others[n.Annotations[kube.PlanOf]] = true
 		}
 	}
-	for _, n := range list {
-		if name := n.Annotations[kube.PlanOf]; !others[name] {
+	add := func(name string) {
+		if !others[name] {
 			others[name] = true
 			names = append(names, name)
 		}
 	}
-	return names
+	for _, n := range list {
+		add(n.Annotations[kube.PlanOf])
+	}
+	// A set that cannot be read is the warning of findObjects.
+	state, err := s.firstSet(ctx, api)
+	for i := 0; ; i++ { // a name may have been changed again before that came to its end
+		if err == nil && !state.Foreign {
+			for _, name := range state.Former {
+				add(name)
+			}
+		}
+		if i == len(names) {
+			return names
+		}
+		state, err = api.ApplySet(ctx, kube.ApplySet{Plan: names[i]})
+	}
 }

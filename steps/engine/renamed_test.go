@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +117,85 @@ func TestRenamedPlan(t *testing.T) {
 		t.Errorf("objects under that name alone (-), renamed with the change (+):\n%s", d)
 	}
 	w.wantNoMotd()
+}
+
+// A run with the new name that ends at one of its mutating calls is finished by the next one: the former name is not
+// forgotten before everything of it is gone.
+func TestRenamedPlanKilled(t *testing.T) {
+	renamed := func(w *world) {
+		w.write(planOf("windows", "labels", "objects bc"))
+		w.edit(`cluster "demo"`, `cluster "prod"`)
+	}
+	alone := newWorld(t)
+	renamed(alone)
+	alone.mustConverge()
+	w := newWorld(t)
+	if err := w.applied(planOf("windows", "motd", "labels", "objects ab")); err != nil {
+		t.Fatal(err)
+	}
+	renamed(w)
+	ended, kept := []string{}, t.TempDir()
+	w.at = func(n int64) {
+		dir := filepath.Join(kept, fmt.Sprintf("%03d", n))
+		if err := copyTree(dir, w.dir); err != nil {
+			t.Error(err)
+		}
+		ended = append(ended, dir)
+	}
+	w.mustConverge()
+	if len(ended) < 5 {
+		t.Fatalf("%d mutating calls", len(ended))
+	}
+	for _, dir := range ended {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			c := w.movedTo(t, dir)
+			renamed(c)
+			c.mustConverge()
+			if d := cmp.Diff(alone.objects(), c.objects()); d != "" {
+				t.Errorf("objects under that name alone (-), after a run that was killed (+):\n%s", d)
+			}
+			c.wantNoMotd()
+			c.mustBeQuiet()
+		})
+	}
+}
+
+// What stays of a former name, as somebody changed it, does not make the next plan anything but empty; once it may go,
+// it goes with the former set.
+func TestRenamedPlanKeepsWhatWasChanged(t *testing.T) {
+	w := newWorld(t)
+	if err := w.applied(planOf("windows", "objects ab")); err != nil {
+		t.Fatal(err)
+	}
+	list, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {theirs: x}\n")
+	if err == nil {
+		err = w.cluster().ApplyManifestAs(t.Context(), list[0], "kubectl")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(planOf("windows", "objects bc"))
+	w.edit(`cluster "demo"`, `cluster "prod"`)
+	w.mustConverge()
+	w.mustBeQuiet()
+	found := w.check().Objects
+	if len(found) != 1 || found[0].Name != "a" || found[0].Left == "" {
+		t.Fatalf("what stays: %+v", found)
+	}
+	if err := w.cluster().DeleteObject(t.Context(), found[0].Member); err != nil {
+		t.Fatal(err)
+	}
+	found = w.check().Objects
+	if len(found) != 1 || !strings.Contains(found[0].Finishes, "renaming from demo") {
+		t.Errorf("what is to be finished: %+v", found)
+	}
+	w.mustConverge()
+	w.mustBeQuiet()
+	for _, o := range w.objects() {
+		if strings.Contains(o, "nodejoin-demo") {
+			t.Errorf("%s is there", o)
+		}
+	}
 }
 
 func (w *world) wantNoMotd() {

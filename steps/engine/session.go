@@ -39,7 +39,13 @@ type Session struct {
 	listed    []kube.Node // by nodes
 	listErr   error
 	former    []ObjectRemoval // as the check found them
-	turns     sync.Map        // locks, by sharedKey: what nodes share is made by one, and seen by the others
+
+	namesOnce sync.Once
+	renamed   []string // former names of the plan
+	firstOnce sync.Once
+	first     kube.SetState // by firstSet
+	firstErr  error
+	turns     sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
 	artifacts artifacts
 }

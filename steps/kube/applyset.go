@@ -26,6 +26,7 @@ const (
 	setNamespaces = "applyset.kubernetes.io/additional-namespaces" // besides that of the parent
 	setNamespace  = "kube-system"
 	setTool       = "nodejoin"
+	setFormer     = "nodejoin.dev/renamed-from" // former names of the plan whose sets are not gone yet
 )
 
 // parentName matches names that a ConfigMap may have behind the prefix.
@@ -45,8 +46,8 @@ func (s ApplySet) ID() string {
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// Parent is the set's parent, for members of these kinds (GroupKind) in these namespaces.
-func (s ApplySet) Parent(version string, kinds, namespaces []string) Manifest {
+// Parent is the set's parent, for members of these kinds (GroupKind) in these namespaces; former are SetState.Former.
+func (s ApplySet) Parent(version string, kinds, namespaces []string, former ...string) Manifest {
 	unique := func(list []string) string {
 		list = slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" || s == setNamespace })
 		slices.Sort(list)
@@ -55,6 +56,9 @@ func (s ApplySet) Parent(version string, kinds, namespaces []string) Manifest {
 	annotations := map[string]any{setTooling: setTool + "/" + version, setKinds: unique(kinds)}
 	if others := unique(namespaces); others != "" {
 		annotations[setNamespaces] = others
+	}
+	if len(former) > 0 {
+		annotations[setFormer] = strings.Join(former, "\n") // a name may hold any other character
 	}
 	m := Manifest{APIVersion: "v1", Kind: "ConfigMap", Namespace: setNamespace, Name: s.name(), Force: true}
 	m.Object = map[string]any{"apiVersion": m.APIVersion, "kind": m.Kind, "metadata": map[string]any{"name": m.Name,
@@ -69,16 +73,29 @@ type SetState struct {
 	Foreign           bool
 	Kinds, Namespaces []string // of its members, that of the parent included
 	Members           []Member // by kind, namespace and name
+	// Former are the names that the plan had, where the renaming has not come to its end.
+	Former []string
 }
 
 // SetStateOf reads the annotations of the parent.
 func SetStateOf(annotations map[string]any) SetState {
 	text := func(name string) string { s, _ := annotations[name].(string); return s }
-	split := func(s string) []string {
-		return slices.DeleteFunc(strings.Split(s, ","), func(s string) bool { return s == "" })
+	cut := func(s, by string) []string {
+		return slices.DeleteFunc(strings.Split(s, by), func(s string) bool { return s == "" })
 	}
+	split := func(s string) []string { return cut(s, ",") }
 	return SetState{Exists: true, Foreign: !strings.HasPrefix(text(setTooling), setTool+"/"),
-		Kinds: split(text(setKinds)), Namespaces: append(split(text(setNamespaces)), setNamespace)}
+		Kinds: split(text(setKinds)), Namespaces: append(split(text(setNamespaces)), setNamespace),
+		Former: cut(text(setFormer), "\n")}
+}
+
+// Says reports whether the parent is there and says the same as this one.
+func (s SetState) Says(parent Manifest) bool {
+	meta, _ := parent.Object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	next := SetStateOf(annotations)
+	return s.Exists && !s.Foreign && slices.Equal(s.Kinds, next.Kinds) &&
+		slices.Equal(s.Namespaces, next.Namespaces) && slices.Equal(s.Former, next.Former)
 }
 
 // Holds reports whether an object of that kind and namespace ("" = without one) may be a member.
