@@ -147,7 +147,7 @@ func (a *Archive) diff(rec *record.Unpacked, have map[string]string, folder bool
 		return c
 	}
 	if rec.Digest != a.identity() {
-		c.Reason = "another archive or selection was unpacked before"
+		c.Reason = "another archive or selection was unpacked before; files of it that this one lacks are removed"
 		c.Diffs = append(c.Diffs, identityDiffs(rec.Digest, a.identity())...)
 		c.Touches = append(c.Touches, steps.Touch{Path: a.To})
 		return c

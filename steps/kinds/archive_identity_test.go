@@ -1,11 +1,13 @@
 package kinds
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"nodejoin/steps"
+	"nodejoin/steps/record"
 )
 
 // What differs between two archives is shown by argument, not as the key of the record.
@@ -22,5 +24,9 @@ func TestIdentityDiffs(t *testing.T) {
 	two.To = `D:\k`
 	if have := identityDiffs(one.identity(), two.identity()); len(have) != 4 || have[1].Want != `D:\k` {
 		t.Errorf("another folder: %v", have)
+	}
+	// Which files another archive lacks is not known before it is unpacked; the plan says that they go.
+	if c := two.diff(&record.Unpacked{Digest: one.identity()}, nil, true); !strings.Contains(c.Reason, "lacks are removed") {
+		t.Errorf("the reason is %q", c.Reason)
 	}
 }
