@@ -89,32 +89,6 @@ func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out 
 	return out
 }
 
-// dependents names the services that depend on one directly or not and run, and the stopped ones of nodejoin that
-// depend on it directly: a service is not unregistered while another one that is registered depends on it.
-func (x *Executor) dependents(ctx context.Context, name string) ([]string, error) {
-	names, err := x.host.Dependents(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	is := func(name string) func(string) bool {
-		return func(other string) bool { return x.same(record.Service.Of(name), record.Service.Of(other)) }
-	}
-	for _, key := range x.record.Active() {
-		if key.Prefix != record.Service || slices.ContainsFunc(names, is(key.Name)) {
-			continue
-		}
-		svc, err := x.host.Service(ctx, key.Name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return nil, err
-		case slices.ContainsFunc(svc.DependsOn, is(name)):
-			names = append(names, key.Name)
-		}
-	}
-	return names, nil
-}
-
 // leaving is the undo run of a leave.
 func (x *Executor) leaving(node string) *undoRun {
 	return &undoRun{x: x, node: node, command: "leave", undone: func(ctx context.Context, key record.Key) error {

@@ -184,45 +184,6 @@ func (m *removal) snapshot(ctx context.Context, key record.Key) error {
 	return m.x.record.Save(ctx, m.x.host, m.x.facts)
 }
 
-// free reports whether no service that stays depends on this one: a step has to change that first.
-func (m *removal) free(ctx context.Context, key record.Key) (bool, error) {
-	if key.Prefix != record.Service {
-		return true, nil
-	}
-	staying, err := m.staying(ctx, key)
-	return len(staying) == 0, err
-}
-
-// staying are the services that depend on one, running or not, and do not go with it.
-func (m *removal) staying(ctx context.Context, key record.Key) ([]string, error) {
-	dependents, err := m.x.dependents(ctx, key.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return slices.DeleteFunc(dependents, func(name string) bool {
-		for other := range m.removes {
-			if m.x.same(other, record.Service.Of(name)) {
-				return true
-			}
-		}
-		return false
-	}), err
-}
-
-// needs names a service that depends on this one, stays and is of no step, so that nothing changes that; "" = none.
-func (m *removal) needs(ctx context.Context, key record.Key) (string, error) {
-	if key.Prefix != record.Service {
-		return "", nil
-	}
-	staying, err := m.staying(ctx, key)
-	for _, name := range staying {
-		if !slices.ContainsFunc(m.made, func(made record.Key) bool { return m.x.same(made, record.Service.Of(name)) }) {
-			return name, err
-		}
-	}
-	return "", err
-}
-
 // inTheWay reports whether a file or folder stands where a step makes a folder or file.
 func (m *removal) inTheWay(key record.Key) bool {
 	if key.Prefix != record.File && key.Prefix != record.Directory {

@@ -26,7 +26,8 @@ func TestIdentityDiffs(t *testing.T) {
 		t.Errorf("another folder: %v", have)
 	}
 	// Which files another archive lacks is not known before it is unpacked; the plan says that they go.
-	if c := two.diff(&record.Unpacked{Digest: one.identity()}, nil, true); !strings.Contains(c.Reason, "lacks are removed") {
+	c := two.diff(&record.Unpacked{Digest: one.identity()}, nil, true)
+	if !strings.Contains(c.Reason, "lacks are removed") {
 		t.Errorf("the reason is %q", c.Reason)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestStoppedDependent: a service on which another one depends is unregistered after that one, or after the step that
-// takes the dependency away, also where an interrupted run has stopped the other one: a stopped service that depends on
-// it keeps it as well.
+// TestStoppedDependent: a service on which another one depends is unregistered after that one, or after the step
+// that takes the dependency away, also where an interrupted run has stopped the other one: a stopped service that
+// depends on it keeps it as well.
 func TestStoppedDependent(t *testing.T) {
 	exe := stepstest.Spec("file", "exe", &kinds.File{Path: `C:\k\app.exe`, Content: "stand-in"})
 	service := func(name string, dependsOn ...string) steps.Spec {
