@@ -181,11 +181,11 @@ func (f *fleet) archive() string {
 type fault struct {
 	name    string
 	lenient bool
-	do      func(p *os.Process, ended <-chan struct{})
+	do      func(p *controller, ended <-chan struct{})
 }
 
 func signals(name string, lenient bool, s ...syscall.Signal) fault {
-	return fault{name, lenient, func(p *os.Process, ended <-chan struct{}) {
+	return fault{name, lenient, func(p *controller, ended <-chan struct{}) {
 		for _, s := range s {
 			_ = p.Signal(s)
 			after(200*time.Millisecond, ended)
@@ -210,7 +210,7 @@ func (f *fleet) pick() []fault {
 		signals("SIGTERM", false, syscall.SIGTERM),
 		signals("SIGHUP", false, syscall.SIGHUP),
 		signals("SIGINT twice", true, syscall.SIGINT, syscall.SIGINT),
-		{"a second run", false, func(_ *os.Process, ended <-chan struct{}) {
+		{"a second run", false, func(_ *controller, ended <-chan struct{}) {
 			f.judge(f.start(nil, f.apply()...), false)
 		}},
 	}
@@ -269,7 +269,7 @@ func (f *fleet) once() {
 		args, lenient = append([]string{lostOutput}, args...), true
 		f.faults["output lost"]++
 	}
-	o := f.start(func(p *os.Process, ended <-chan struct{}) {
+	o := f.start(func(p *controller, ended <-chan struct{}) {
 		done := make(chan struct{})
 		for i, x := range faults {
 			go func() {
@@ -322,7 +322,7 @@ func (f *fleet) leave(i int) {
 	f.faults["leave"]++
 	wait := time.Duration(f.rnd.Int64N(int64(time.Second)))
 	s := []syscall.Signal{0, syscall.SIGTERM, syscall.SIGKILL}[f.rnd.IntN(3)]
-	o := f.start(func(p *os.Process, ended <-chan struct{}) {
+	o := f.start(func(p *controller, ended <-chan struct{}) {
 		if after(wait, ended); s != 0 {
 			_ = p.Signal(s)
 		}

@@ -192,44 +192,44 @@ node %q {
 
 // faults are what may happen to it.
 func (h *chaosHost) faults() []fault {
-	to := func(s syscall.Signal) func(*os.Process, <-chan struct{}) {
-		return func(*os.Process, <-chan struct{}) { h.signal(s) }
+	to := func(s syscall.Signal) func(*controller, <-chan struct{}) {
+		return func(*controller, <-chan struct{}) { h.signal(s) }
 	}
 	out := []fault{
-		{name: "connection cut", do: func(*os.Process, <-chan struct{}) { h.proxy.Cut() }},
-		{name: "connection cut again and again", do: func(_ *os.Process, ended <-chan struct{}) {
+		{name: "connection cut", do: func(*controller, <-chan struct{}) { h.proxy.Cut() }},
+		{name: "connection cut again and again", do: func(_ *controller, ended <-chan struct{}) {
 			for range 5 {
 				h.proxy.Cut()
 				after(700*time.Millisecond, ended)
 			}
 		}},
-		{name: "machine not there", do: func(*os.Process, <-chan struct{}) {
+		{name: "machine not there", do: func(*controller, <-chan struct{}) {
 			h.proxy.Refuses.Store(true)
 			h.proxy.Cut()
 		}},
 		{name: "agent killed", do: to(syscall.SIGKILL)},
 		{name: "agent terminated", do: to(syscall.SIGTERM)},
-		{name: "agent stands for 5 s", do: func(_ *os.Process, ended <-chan struct{}) {
+		{name: "agent stands for 5 s", do: func(_ *controller, ended <-chan struct{}) {
 			h.signal(syscall.SIGSTOP)
 			after(5*time.Second, ended)
 			h.signal(syscall.SIGCONT)
 		}},
 	}
 	if h.volume {
-		out = append(out, fault{name: "disk full", do: func(*os.Process, <-chan struct{}) { h.fill() }})
+		out = append(out, fault{name: "disk full", do: func(*controller, <-chan struct{}) { h.fill() }})
 	}
 	return out
 }
 
 // hangs and stands take until nodejoin no longer waits: half a minute for a connection, some minutes for an agent.
 func (h *chaosHost) hangs() fault {
-	return fault{name: "connection hangs", do: func(*os.Process, <-chan struct{}) { h.proxy.Stalled.Store(true) }}
+	return fault{name: "connection hangs", do: func(*controller, <-chan struct{}) { h.proxy.Stalled.Store(true) }}
 }
 
 const standing = "agent stands until it is given up"
 
 func (h *chaosHost) stands() fault {
-	return fault{name: standing, do: func(_ *os.Process, ended <-chan struct{}) {
+	return fault{name: standing, do: func(_ *controller, ended <-chan struct{}) {
 		for len(h.processes()) == 0 {
 			select {
 			case <-ended:

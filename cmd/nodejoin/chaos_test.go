@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -97,7 +98,8 @@ func newChaos(t *testing.T) *chaos {
 
 // outcome is how a run of nodejoin ended.
 type outcome struct {
-	code        int // -1 if a signal ended it
+	code        int  // -1 if a signal ended it
+	early       bool // a signal ended it before it listens for signals
 	out, errors []byte
 	took        time.Duration
 }
@@ -114,8 +116,24 @@ func (c *chaos) bound() time.Duration {
 // lostOutput in front of the arguments: standard output is a full disk.
 const lostOutput = "> /dev/full"
 
+// controller is a run of nodejoin.
+type controller struct {
+	*os.Process
+	began string // the file that it writes when its main begins
+	early atomic.Bool
+}
+
+// Signal notes whether the run may not listen for signals yet. Its main does so at once, if the machine lets it.
+func (c *controller) Signal(s os.Signal) error {
+	info, err := os.Stat(c.began)
+	if err != nil || time.Since(info.ModTime()) < 100*time.Millisecond {
+		c.early.Store(true)
+	}
+	return c.Process.Signal(s)
+}
+
 // start runs nodejoin. What meanwhile gets its process, and when the run has ended.
-func (c *chaos) start(meanwhile func(p *os.Process, ended <-chan struct{}), args ...string) outcome {
+func (c *chaos) start(meanwhile func(p *controller, ended <-chan struct{}), args ...string) outcome {
 	c.t.Helper()
 	dir, err := os.MkdirTemp(c.root, "run-*")
 	if err != nil {
@@ -130,7 +148,8 @@ func (c *chaos) start(meanwhile func(p *os.Process, ended <-chan struct{}), args
 		}
 		defer func() { _ = files[i].Close() }()
 	}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.root, c.env, files[0], files[1]
+	began := filepath.Join(dir, "began")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.root, append(slices.Clip(c.env), beganEnv+"="+began), files[0], files[1]
 	if args[0] == lostOutput {
 		cmd.Args = slices.Delete(cmd.Args, 1, 2)
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -141,15 +160,16 @@ func (c *chaos) start(meanwhile func(p *os.Process, ended <-chan struct{}), args
 		defer func() { _ = full.Close() }()
 		cmd.Stdout = full
 	}
-	began := time.Now()
+	started := time.Now()
 	if err := cmd.Start(); err != nil {
 		c.t.Error(err)
 		return outcome{}
 	}
 	ended := make(chan struct{})
 	var faults sync.WaitGroup
+	run := &controller{Process: cmd.Process, began: began}
 	if meanwhile != nil {
-		faults.Go(func() { meanwhile(cmd.Process, ended) })
+		faults.Go(func() { meanwhile(run, ended) })
 	}
 	late := time.AfterFunc(c.bound(), func() {
 		c.t.Errorf("nodejoin %v did not end within %s", args, c.bound())
@@ -159,9 +179,10 @@ func (c *chaos) start(meanwhile func(p *os.Process, ended <-chan struct{}), args
 	late.Stop()
 	close(ended)
 	faults.Wait()
-	o := outcome{code: cmd.ProcessState.ExitCode(), took: time.Since(began)}
+	o := outcome{code: cmd.ProcessState.ExitCode(), took: time.Since(started)}
 	o.out, _ = os.ReadFile(files[0].Name())
 	o.errors, _ = os.ReadFile(files[1].Name())
+	o.early = o.code == -1 && run.early.Load() && len(o.out)+len(o.errors) == 0
 	_ = os.RemoveAll(dir)
 	return o
 }
@@ -184,6 +205,9 @@ func lastBytes(b []byte) []byte {
 // judge compares an apply with what it says, and returns the machines that it says are finished.
 func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
 	fine = map[string]bool{}
+	if o.early { // it has done nothing yet
+		return fine
+	}
 	known := []int{exitOK, exitFailed, exitUnreachable, exitNotVerified, exitLocked, exitInterrupted}
 	if lenient {
 		known = append(known, -1, exitOutput)

@@ -31,6 +31,11 @@ var updateScripts = os.Getenv("UPDATE_SCRIPTS") != ""
 
 // mainLeaks is main, which fails if a goroutine is left at its end.
 func mainLeaks() {
+	if began := os.Getenv(beganEnv); began != "" {
+		if err := os.WriteFile(began, nil, 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 	code := run(os.Args[1:])
 	if err := goleak.Find(goleak.IgnoreAnyFunction("os/signal.signal_recv")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -40,6 +45,9 @@ func mainLeaks() {
 }
 
 const exitLeak = 97
+
+// beganEnv names a file that mainLeaks writes before anything else.
+const beganEnv = "NODEJOIN_BEGAN"
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
 // idea each. The examples quickstart, host-gw and kubeadm lie in $WORK of each of them. With

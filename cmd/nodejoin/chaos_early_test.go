@@ -1,0 +1,31 @@
+//go:build linux
+
+package main
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestChaosEarlySignal: a run that SIGTERM ends before it listens for signals is none that lost its exit code; one that
+// the signal ends later is.
+func TestChaosEarlySignal(t *testing.T) {
+	c := newChaos(t)
+	f := &fleet{chaos: c, name: "steps", boxes: 1, rnd: rand.New(rand.NewPCG(1, 1))}
+	f.prepare()
+	f.write(nil)
+	o := f.start(func(p *controller, _ <-chan struct{}) { _ = p.Signal(syscall.SIGTERM) }, f.apply()...)
+	if o.code != -1 || !o.early {
+		t.Errorf("a signal before main: exit code %d, early %v", o.code, o.early)
+	}
+	f.judge(o, false)
+	o = f.start(func(p *controller, ended <-chan struct{}) {
+		after(500*time.Millisecond, ended)
+		_ = p.Signal(syscall.SIGTERM)
+	}, "version")
+	if o.early {
+		t.Error("a signal after the end counts as early")
+	}
+}
