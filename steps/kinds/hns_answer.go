@@ -14,6 +14,20 @@ import (
 // answerWait bounds how long HNS may not answer: it restarts, or makes a virtual switch.
 const answerWait = time.Minute
 
+// readNetwork reads an HNS network. It may find HNS restarting: another run may be making a switch.
+func readNetwork(ctx context.Context, r host.Reader, e *steps.Env, name string) (have host.HNSNetwork, err error) {
+	err = untilHNSAnswers(ctx, e, func() (err error) {
+		have, err = r.HNSNetwork(ctx, name)
+		return err
+	})
+	return have, err
+}
+
+// deleteNetwork deletes an HNS network.
+func deleteNetwork(ctx context.Context, h host.Host, e *steps.Env, name string) error {
+	return untilHNSAnswers(ctx, e, func() error { return h.DeleteHNSNetwork(ctx, name) })
+}
+
 // untilHNSAnswers makes a call of HNS, and makes it again while HNS does not answer. A call whose answer was lost may
 // have taken effect: call must accept that.
 func untilHNSAnswers(ctx context.Context, e *steps.Env, call func() error) error {

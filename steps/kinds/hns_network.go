@@ -115,7 +115,7 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 	if err := n.validate(); err != nil {
 		return steps.Change{}, err
 	}
-	have, err := n.read(ctx, r, e)
+	have, err := readNetwork(ctx, r, e, n.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return n.change(steps.ActionCreate, steps.Diff{Name: "type", Want: n.Type},
@@ -143,20 +143,11 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 	return steps.Change{Outputs: map[string]string{"management_ip": have.ManagementIP}}, nil
 }
 
-// read reads the network of the name. It may find HNS restarting: another run may be making a switch.
-func (n *HNSNetwork) read(ctx context.Context, r host.Reader, e *steps.Env) (have host.HNSNetwork, err error) {
-	err = untilHNSAnswers(ctx, e, func() (err error) {
-		have, err = r.HNSNetwork(ctx, n.Name)
-		return err
-	})
-	return have, err
-}
-
 // ours reports whether nodejoin made the network.
 func (n *HNSNetwork) ours(e *steps.Env) bool { return steps.Created(e, record.HNSNetwork.Of(n.Name)) }
 
 func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	have, err := n.read(ctx, h, e)
+	have, err := readNetwork(ctx, h, e, n.Name)
 	there := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return steps.Outcome{}, err
@@ -172,9 +163,12 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 // make makes the network, in place of one of its name where there is one, and of those that the step made for an
 // earlier plan: two networks of one subnet may not be on a switch.
 func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there bool) error {
-	former, err := n.former(ctx, h, e, there)
+	former, err := formerNetworks(ctx, h, e, n.Name)
 	if err != nil {
 		return err
+	}
+	if there {
+		former = append(former, n.Name)
 	}
 	if n.Service != "" {
 		if err := stopService(ctx, h, e, n.Service); err != nil {
@@ -185,7 +179,7 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 		return err
 	}
 	for _, name := range former {
-		if err := untilHNSAnswers(ctx, e, func() error { return h.DeleteHNSNetwork(ctx, name) }); err != nil {
+		if err := deleteNetwork(ctx, h, e, name); err != nil {
 			return err
 		}
 	}
@@ -200,18 +194,6 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 		return nil
 	}
 	return err
-}
-
-// former are the networks that go before the network is made.
-func (n *HNSNetwork) former(ctx context.Context, h host.Host, e *steps.Env, there bool) (former []string, err error) {
-	err = untilHNSAnswers(ctx, e, func() (err error) {
-		former, err = formerNetworks(ctx, h, e, n.Name)
-		return err
-	})
-	if there {
-		former = append(former, n.Name)
-	}
-	return former, err
 }
 
 // addressWait bounds how long the machine's address may be on no adapter after a virtual switch has gone.
@@ -259,7 +241,7 @@ func undoNetwork(key record.Key, claim record.Claim) (steps.Undoing, error) {
 	name := key.Name
 	return steps.Undoing{
 		Check: func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
-			_, err := r.HNSNetwork(ctx, name)
+			_, err := readNetwork(ctx, r, e, name)
 			switch {
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
 				return steps.Change{}, "", nil
@@ -271,7 +253,7 @@ func undoNetwork(key record.Key, claim record.Claim) (steps.Undoing, error) {
 			return steps.Change{Action: steps.ActionDelete}, "", nil
 		},
 		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
-			return untilHNSAnswers(ctx, e, func() error { return h.DeleteHNSNetwork(ctx, name) })
+			return deleteNetwork(ctx, h, e, name)
 		},
 	}, nil
 }

@@ -362,17 +362,21 @@ func (p *HNSNetworkReady) gate() readiness {
 	}
 	return readiness{what: what, restarts: true, service: p.Service, log: p.Log,
 		observe: func(ctx context.Context, r host.Reader) (observation, error) {
-			n, err := r.HNSNetwork(ctx, p.Name)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return observation{observed: "there is no such network"}, nil
-			case errors.Is(err, host.ErrUnsupported):
-				return observation{}, err
-			case err != nil: // it errs while a virtual switch is made, and while it restarts
-				return observation{observed: "HNS does not answer: " + err.Error()}, nil //nolint:nilerr // as the comment says
-			}
-			return p.judge(n)
+			return p.seen(r.HNSNetwork(ctx, p.Name))
 		}}
+}
+
+// seen is what an answer of HNS means.
+func (p *HNSNetworkReady) seen(n host.HNSNetwork, err error) (observation, error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return observation{observed: "there is no such network"}, nil
+	case errors.Is(err, host.ErrUnsupported):
+		return observation{}, err
+	case err != nil: // it errs while a virtual switch is made, and while it restarts
+		return observation{observed: "HNS does not answer: " + err.Error()}, nil //nolint:nilerr // as the comment says
+	}
+	return p.judge(n)
 }
 
 // ours reports whether the program of the gate's service made the network.
@@ -434,22 +438,24 @@ func (p *FileReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c step
 }
 
 func (p *HNSNetworkReady) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, error) {
-	have, err := r.HNSNetwork(ctx, p.Name)
+	have, err := readNetwork(ctx, r, e, p.Name)
 	if err == nil && p.wrong(have) != "" && p.ours(e) {
 		return steps.Change{Action: steps.ActionRestart, Touches: []steps.Touch{{Service: p.Service}},
 			Reason: fmt.Sprintf("restarts %s, which makes HNS network %s again: it %s", p.Service, p.Name, p.wrong(have))}, nil
 	}
-	return p.gate().check(ctx, r, e)
+	g := p.gate()
+	g.observe = func(context.Context, host.Reader) (observation, error) { return p.seen(have, err) }
+	return g.check(ctx, r, e)
 }
 
 func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
 	steps.Outcome, error) {
-	have, err := h.HNSNetwork(ctx, p.Name)
+	have, err := readNetwork(ctx, h, e, p.Name)
 	if err == nil && p.wrong(have) != "" && p.ours(e) {
 		if err := stopService(ctx, h, e, p.Service); err != nil {
 			return steps.Outcome{}, err
 		}
-		if err := h.DeleteHNSNetwork(ctx, p.Name); err != nil {
+		if err := deleteNetwork(ctx, h, e, p.Name); err != nil {
 			return steps.Outcome{}, err
 		}
 		if err := restartService(ctx, h, e, p.Service, p.Log); err != nil {

@@ -176,7 +176,7 @@ func (s *Service) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.
 		return steps.Outcome{}, err
 	}
 	for _, n := range former {
-		if err := h.DeleteHNSNetwork(ctx, n); err != nil {
+		if err := deleteNetwork(ctx, h, e, n); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
@@ -255,7 +255,7 @@ func (s *Service) claim(ctx context.Context, h host.Host, e *steps.Env) error {
 	}
 	for _, n := range s.HNSNetworks {
 		c := record.New{Key: record.HNSNetwork.Of(n)}
-		if _, err := h.HNSNetwork(ctx, n); err == nil {
+		if _, err := readNetwork(ctx, h, e, n); err == nil {
 			c.Previous = true
 		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, host.ErrUnsupported) {
 			return err

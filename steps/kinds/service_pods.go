@@ -141,7 +141,11 @@ func stranded(ctx context.Context, r host.Reader, e *steps.Env, cri string) (s s
 			s.shims, s.processes = append(s.shims, program), s.processes+len(pids)
 		}
 	}
-	endpoints, err := r.HNSEndpoints(ctx)
+	var endpoints []host.HNSEndpoint
+	err = untilHNSAnswers(ctx, e, func() (err error) {
+		endpoints, err = r.HNSEndpoints(ctx)
+		return err
+	})
 	if errors.Is(err, host.ErrUnsupported) {
 		return s, nil
 	}

@@ -63,7 +63,7 @@ func formerNetworks(ctx context.Context, r host.Reader, e *steps.Env, wanted ...
 		if key.Prefix != record.HNSNetwork || c.Existed || c.Step != e.StepID || keep {
 			continue
 		}
-		_, err := r.HNSNetwork(ctx, name)
+		_, err := readNetwork(ctx, r, e, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, host.ErrUnsupported):
 		case err != nil:
