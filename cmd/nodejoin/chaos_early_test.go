@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestChaosEarlySignal: a run that SIGTERM ends before it listens for signals is none that lost its exit code; one that
-// the signal ends later is.
+// TestChaosEarlySignal: a run may be ended by SIGTERM before it listens for signals; later it must have an exit code.
 func TestChaosEarlySignal(t *testing.T) {
 	c := newChaos(t)
 	f := &fleet{chaos: c, name: "steps", boxes: 1, rnd: rand.New(rand.NewPCG(1, 1))}
@@ -26,6 +25,6 @@ func TestChaosEarlySignal(t *testing.T) {
 		_ = p.Signal(syscall.SIGTERM)
 	}, "version")
 	if o.early {
-		t.Error("a signal after the end counts as early")
+		t.Error("a signal after main began counts as early")
 	}
 }

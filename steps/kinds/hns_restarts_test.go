@@ -30,7 +30,7 @@ func (r *restartingAt) answer() error {
 
 func (r *restartingAt) StartService(ctx context.Context, name string) error {
 	if r.makes != nil && name == "overlay" {
-		if err := r.Host.CreateHNSNetwork(ctx, *r.makes); err != nil {
+		if err := r.CreateHNSNetwork(ctx, *r.makes); err != nil {
 			return err
 		}
 	}
