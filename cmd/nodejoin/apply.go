@@ -122,8 +122,8 @@ func (x *applyCommand) load(c *cobra.Command, args []string) (err error) {
 	if x.saved, x.args, err = x.openSaved(c, args); err != nil {
 		return err
 	}
-	if x.prune && (x.saved != nil || len(x.targets)+len(x.skips) > 0) {
-		return usageError{c, errors.New("--prune needs the whole plan: do not use it with a saved plan, --target or --skip")}
+	if x.prune && (x.saved != nil || len(x.targets)+len(x.skips)+x.shard.Count > 0) {
+		return usageError{c, errors.New("--prune needs the whole plan: do not use it with a saved plan, --target, --skip or --shard")}
 	}
 	if x.compiled, err = x.app.load(c.Context(), x.args); err != nil {
 		return err

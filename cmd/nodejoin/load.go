@@ -47,6 +47,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	if err := selection.Apply(c, a.targets, a.skips); err != nil {
 		return nil, err
 	}
+	a.keepShard(c)
 	return c, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/runlog"
+	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/cmd/nodejoin/internal/usage"
 	"nodejoin/plan"
@@ -35,6 +36,7 @@ type app struct {
 	varFiles     []string
 	targets      []string
 	skips        []string
+	shard        selection.Shard // --shard
 	json         bool
 	display      string
 	format       string // --format
@@ -96,7 +98,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	})
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newPause(a), newUnpause(a),
 		newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
-	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a), newMan(),
+	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a), newShards(a), newMan(),
 		newResume())
 	strictBuiltins(root)
 	complete.Flags(root)

@@ -59,7 +59,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
-	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips}
+	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips, Shard: a.shard.String()}
 	if in.Path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,12 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", args[0], err)
 	}
-	for _, f := range []string{"target", "skip", "var-file"} {
+	if p.Shard != "" {
+		if err := a.shard.Set(p.Shard); err != nil {
+			return nil, nil, fmt.Errorf("%s: shard %q: %w", args[0], p.Shard, err)
+		}
+	}
+	for _, f := range []string{"target", "skip", "shard", "var-file"} {
 		if c.Flags().Changed(f) {
 			return nil, nil, fmt.Errorf("--%s: %s was saved with other flags; run plan again to change them", f, args[0])
 		}

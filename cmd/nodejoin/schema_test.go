@@ -36,6 +36,7 @@ func TestOutputKeepsToSchemas(t *testing.T) {
 	o.validate()
 	o.check()
 	o.output()
+	o.shards()
 	o.apply()
 	o.one("plan", o.run(exitOK, "status", "--json", o.quickstart))
 	o.one("logs", o.run(exitOK, "logs", "--json", "--output", filepath.Join(dir, "logs.zip"), o.quickstart))
@@ -113,6 +114,13 @@ func (o *outputs) output() {
 	values := o.one("output", o.run(exitOK, "output", "--json", dir))["outputs"].(map[string]any)
 	if len(values) != 2 || values["b"].(map[string]any)["value"] != nil {
 		o.t.Errorf("output: %v", values)
+	}
+}
+
+func (o *outputs) shards() {
+	list := o.one("shards", o.run(exitOK, "shards", "--json", "--count", "2", o.quickstart))["shards"].([]any)
+	if len(list) != 2 {
+		o.t.Errorf("shards: %v", list)
 	}
 }
 

@@ -89,7 +89,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		Connect: connect.Hosts(emit), Cluster: connect.Cluster(p), Emit: emit, Parallel: a.parallel,
 		Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
-		PruneChanged: a.pruneChanged,
+		PruneChanged: a.pruneChanged, Mine: a.shard.Has,
 	}
 }
 

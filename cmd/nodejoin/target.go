@@ -15,6 +15,7 @@ func (a *app) targetFlags(c *cobra.Command) {
 		"only this node, or this step and those it needs, by `address`; may be repeated")
 	f.StringArrayVar(&a.skips, "skip", nil,
 		"leave out this node, or this step and those that need it, by `address`; may be repeated")
+	f.Var(&a.shard, "shard", "only the nodes of shard I of N, 1/N to N/N; 'nodejoin shards' shows which those are")
 	for _, name := range []string{"target", "skip"} {
 		_ = c.RegisterFlagCompletionFunc(name, a.completeAddress)
 	}

@@ -48,6 +48,7 @@ type Inputs struct {
 	VarFiles []string          `json:"var_files,omitempty"`   // absolute
 	Targets  []string          `json:"targets,omitempty"`
 	Skips    []string          `json:"skips,omitempty"`
+	Shard    string            `json:"shard,omitempty"` // I/N
 }
 
 // File is a plan file.

@@ -41,6 +41,9 @@ type Options struct {
 	// Members are the names of all nodes of the plan, also of those that this run leaves
 	// out. nil = whether the cluster has others that the plan joined is not asked.
 	Members []string
+	// Mine reports whether a Node that the plan no longer names is reported by this run; nil = each is. Of the runs that
+	// share a plan one reports it.
+	Mine func(node string) bool
 	// Now is the time by which the plan's times for reboots are judged; nil = time.Now.
 	Now func() time.Time
 	// Resume gives what lets the machine that this process runs on finish its part of the
