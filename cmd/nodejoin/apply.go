@@ -123,7 +123,8 @@ func (x *applyCommand) load(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if x.prune && (x.saved != nil || len(x.targets)+len(x.skips)+x.shard.Count > 0) {
-		return usageError{c, errors.New("--prune needs the whole plan: do not use it with a saved plan, --target, --skip or --shard")}
+		return usageError{c, errors.New("--prune needs the whole plan: do not use it with a saved plan, --target, --skip " +
+			"or --shard")}
 	}
 	if x.compiled, err = x.app.load(c.Context(), x.args); err != nil {
 		return err
