@@ -15,16 +15,10 @@ import (
 	"testing"
 )
 
-// crowded are packages in which files still need each other. Packages leave this list; none comes to it.
-var crowded = []string{"cmd/nodejoin"}
-
 // TestFilesStandInFloors: of two files of a package, one at the most uses what the other declares.
 // Fields do not count; their type does.
 func TestFilesStandInFloors(t *testing.T) {
 	for _, dir := range packages(t) {
-		if slices.Contains(crowded, dir) {
-			continue
-		}
 		uses := usesOfFiles(t, filepath.Join("..", filepath.FromSlash(dir)))
 		byName := func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }
 		var mutual []string

@@ -30,30 +30,6 @@ type applyCommand struct {
 	session  *engine.Session
 }
 
-// applied is the result of an apply.
-type applied struct {
-	report  *engine.Report
-	summary *engine.Summary      // nil: there was nothing to do
-	pruned  []engine.PruneResult // nodes that --prune removed from the cluster, or failed to
-	// interrupted: the check was, so nothing was changed.
-	interrupted bool
-}
-
-// code is the exit code.
-func (r applied) code() int {
-	if r.interrupted {
-		return exitInterrupted
-	}
-	code := reportCode(r.report)
-	if r.summary != nil {
-		code = worst(worst(code, summaryCode(r.summary)), errorCode(r.summary.ObjectsErr))
-	}
-	for _, n := range r.pruned {
-		code = worst(code, errorCode(n.Err))
-	}
-	return code
-}
-
 // applyView writes an apply to standard output, as text or as JSON. Failures are
 // written to standard error in both forms, by the command.
 type applyView interface {

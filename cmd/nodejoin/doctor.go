@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -30,49 +29,6 @@ type doctorCommand struct {
 	view     doctorView
 
 	selfTest selfTesting
-}
-
-// diagnosed is the result of doctor.
-type diagnosed struct {
-	hosts []engine.Diagnosis
-	fixed *applied // what --fix did before this diagnosis; nil = nothing
-}
-
-// code is the exit code.
-func (r diagnosed) code() int {
-	code := exitOK
-	if r.fixed != nil {
-		code = r.fixed.code()
-	}
-	for _, d := range r.hosts {
-		code = worst(code, errorCode(d.Err))
-		for _, f := range d.Found {
-			if f.Severity == steps.SeverityError && !f.Waived {
-				code = worst(code, exitFailed)
-			}
-		}
-	}
-	return code
-}
-
-// doctorView writes a diagnosis to standard output, as text or as JSON.
-type doctorView interface {
-	// before writes what was found before --fix changes anything.
-	before(diagnosed)
-	// nothingToFix says that --fix has nothing to do.
-	nothingToFix()
-	// plan writes what --fix would change.
-	plan(*engine.Report)
-	result(diagnosed) error
-}
-
-// data is what --json prints.
-func (r diagnosed) data() jsonout.Doctor {
-	var fixed *engine.Summary
-	if r.fixed != nil {
-		fixed = r.fixed.summary
-	}
-	return jsonout.OfDiagnosis(r.hosts, fixed)
 }
 
 func newDoctor(a *app) *cobra.Command {

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"nodejoin/steps/engine"
-)
+import "nodejoin/steps/engine"
 
 // doctorJSON writes a diagnosis as one JSON value.
 type doctorJSON struct{ *app }

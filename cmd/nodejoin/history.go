@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +15,6 @@ import (
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
-	"nodejoin/plan"
 	"nodejoin/steps/event"
 )
 
@@ -149,15 +146,6 @@ func noRun(root, why string) error {
 		why += fmt.Sprintf("\n  %s  %s %s", r.Head.Holder.Run, r.Head.Holder.Command, r.Head.Plan)
 	}
 	return errors.New(why)
-}
-
-// planPath is the absolute folder of the plan that the arguments name.
-func planPath(args []string) (string, error) {
-	path := planArg(args)
-	if strings.HasSuffix(path, plan.Suffix) {
-		path = filepath.Dir(path)
-	}
-	return filepath.Abs(path)
 }
 
 // runResult is the result of a run in one word or two.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,18 +11,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"nodejoin/cmd/nodejoin/internal/firstplan"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 )
-
-// initializer is one run of init.
-type initializer struct {
-	*app
-	firstplan.Answers
-	hosts struct{ windows, linux []string } // of --host and --linux-host, name=address
-	input *bufio.Reader
-}
 
 func newInit(a *app) *cobra.Command {
 	i := &initializer{app: a}

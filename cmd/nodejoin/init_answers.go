@@ -160,3 +160,11 @@ func (i *initializer) ask(ctx context.Context, text, fallback string, check func
 		}
 	}
 }
+
+// initializer is one run of init.
+type initializer struct {
+	*app
+	firstplan.Answers
+	hosts struct{ windows, linux []string } // of --host and --linux-host, name=address
+	input *bufio.Reader
+}

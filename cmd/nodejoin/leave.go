@@ -31,35 +31,6 @@ type leaveCommand struct {
 	changed  map[string][]string // node -> what was undone, in order
 }
 
-// left is the result of a leave.
-type left struct {
-	report  *engine.LeaveReport
-	summary *engine.LeaveSummary // nil: there was nothing to do
-	options engine.LeaveOptions
-	// interrupted: the check was, so nothing was changed.
-	interrupted bool
-}
-
-// code is the exit code.
-func (r left) code() int {
-	if r.interrupted {
-		return exitInterrupted
-	}
-	if r.report.Cluster != nil {
-		return errorCode(r.report.Cluster)
-	}
-	code := exitOK
-	for _, h := range r.report.Hosts {
-		code = worst(code, errorCode(h.Err))
-	}
-	if r.summary != nil {
-		for _, h := range r.summary.Hosts {
-			code = worst(code, errorCode(h.Err))
-		}
-	}
-	return code
-}
-
 // leaveView writes a leave to standard output, as text or as JSON. Failures are
 // written to standard error in both forms, by the command.
 type leaveView interface {
@@ -190,14 +161,6 @@ func (a *app) leaveProblems(r left) {
 		}
 	}
 	a.problems(ui.Fold(ps), nil)
-}
-
-// pending reports whether there is something to do on a host that can leave.
-func (r left) pending() bool {
-	if r.report.Cluster != nil {
-		return false
-	}
-	return slices.ContainsFunc(r.report.Hosts, func(h engine.LeaveHost) bool { return h.Err == nil && h.Pending() })
 }
 
 func (x *leaveCommand) confirm(ctx context.Context) error {

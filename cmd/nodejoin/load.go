@@ -4,25 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps"
 )
-
-var errOnePlan = errors.New("give one plan: a folder with *.join.hcl files, or one such file")
 
 // load reads and compiles the plan that the arguments name. It prints diagnostics; an
 // invalid plan is exitInvalid.
@@ -61,81 +54,4 @@ func planDigest(files map[string]*hcl.File) string {
 		}
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
-}
-
-// planArg is the plan that the arguments name; the default is this folder.
-func planArg(args []string) string {
-	if len(args) == 0 {
-		return "."
-	}
-	return args[0]
-}
-
-// planName is the plan's path, or the name of the current folder.
-func planName(args []string) string {
-	name := planArg(args)
-	if path, err := planPath(args); err == nil && name == "." {
-		name = filepath.Base(path)
-	}
-	return name
-}
-
-// compile reads and compiles the plan that the arguments name. It returns the plan's
-// files for its diagnostics; with an error in these, the first result is nil.
-func (a *app) compile(ctx context.Context, args []string) (
-	*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error,
-) {
-	vars, err := a.variables()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv,
-		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version})
-	if p == nil {
-		return nil, diags, nil, nil
-	}
-	var c *plan.Compiled
-	if !diags.HasErrors() {
-		var more hcl.Diagnostics
-		c, more = p.Compile()
-		diags = append(diags, more...)
-	}
-	return c, diags, p.Files(), nil
-}
-
-// anyAgent stands for the agents of a plan that is only compiled: building a real one
-// takes long.
-func anyAgent(string, string, string) (steps.Source, error) {
-	return steps.Source{File: "agent", SHA256: strings.Repeat("0", 64)}, nil
-}
-
-// lookupEnv looks up the environment of this process.
-var lookupEnv = os.LookupEnv
-
-// lookupEnv looks up the environment that plans are read with.
-func (a *app) lookupEnv(name string) (string, bool) {
-	if a.env != nil {
-		return a.env(name)
-	}
-	return lookupEnv(name)
-}
-
-// variables are the values of --var.
-func (a *app) variables() (map[string]string, error) {
-	vars := map[string]string{}
-	for _, v := range a.vars {
-		name, value, ok := strings.Cut(v, "=")
-		if !ok {
-			return nil, fmt.Errorf("--var %s: it must be name=value", v)
-		}
-		vars[name] = value
-	}
-	return vars, nil
-}
-
-// printJSON writes v to standard output, indented.
-func (a *app) printJSON(v any) error {
-	e := json.NewEncoder(a.term.Out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -134,10 +134,3 @@ func formerState(n kube.Node) string {
 	}
 	return state
 }
-
-func plural(n int, s string) string {
-	if n == 1 {
-		return s
-	}
-	return s + "s"
-}

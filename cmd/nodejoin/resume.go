@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
-	"nodejoin/plan/saved"
 	"nodejoin/steps"
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
@@ -22,27 +19,6 @@ import (
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/supervise"
 )
-
-// resumption is what steps.ResumeService has to do, as a file in nodejoin's folder. It has
-// no secret: a plan that needs one from this run's environment is not resumed.
-type resumption struct {
-	Version int             `json:"version"` // resumeVersion
-	Node    string          `json:"node"`
-	Plan    json.RawMessage `json:"plan"`            // a saved.Plan without the state of its hosts
-	Flags   []string        `json:"flags,omitempty"` // of apply
-	// Folders are environment variables with folders of the user who ran apply.
-	Folders map[string]string `json:"folders,omitempty"`
-	Starts  int               `json:"starts"`  // of the service since the last reboot
-	Reboots int               `json:"reboots"` // made for the plan, including the one before this run
-
-	saved *saved.Plan
-}
-
-const resumeVersion = 1
-
-// folderVariables have the home folder and the folders of nodejoin's history and cache.
-// They are different for a service.
-var folderVariables = []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_STATE_HOME"}
 
 // resumeLog is the log of the service on a machine.
 func resumeLog(goos string) string {
@@ -229,39 +205,4 @@ func (a *app) applyFlags() []string {
 		out = append(out, "--drain-timeout="+a.drain.Timeout.Round(time.Second).String())
 	}
 	return out
-}
-
-// readResumption reads a resumption.
-func readResumption(path string) (*resumption, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	r := &resumption{}
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if r.Version != resumeVersion {
-		return nil, fmt.Errorf("%s has version %d, but this nodejoin reads version %d", path, r.Version, resumeVersion)
-	}
-	if r.saved, err = saved.Decode(r.Plan); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
-}
-
-// text is the content of the file.
-func (r *resumption) text() (string, error) {
-	b, err := json.MarshalIndent(r, "", " ")
-	return string(b) + "\n", err
-}
-
-// useFolders sets the folders of the user who ran apply in this process.
-func (r *resumption) useFolders() error {
-	for _, name := range slices.Sorted(maps.Keys(r.Folders)) {
-		if err := os.Setenv(name, r.Folders[name]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

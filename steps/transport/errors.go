@@ -23,7 +23,6 @@ type ConnectError struct {
 }
 
 func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail) }
-
 func (e *ConnectError) Unwrap() error { return e.Err }
 
 // Reason says which part of connecting failed.
@@ -88,7 +87,6 @@ type cleanError struct {
 }
 
 func (e *cleanError) Error() string { return e.text }
-
 func (e *cleanError) Unwrap() error { return e.err }
 
 // lostConnection is the error of a connection that was lost for a reason of ours.

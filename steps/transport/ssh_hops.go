@@ -26,7 +26,6 @@ type hop struct {
 }
 
 func (h hop) addr() string { return net.JoinHostPort(h.host, strconv.Itoa(h.port)) }
-
 func (h hop) name() string { return h.user + "@" + h.addr() }
 
 // hops resolves the way to the machine, outermost jump host first.

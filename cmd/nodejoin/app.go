@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/runlog"
+	"nodejoin/cmd/nodejoin/internal/selection"
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
+)
+
+// version is set by the release build.
+var version = "0.1.0-dev"
+
+// app is what every command shares.
+type app struct {
+	term *ui.Term
+
+	vars         []string
+	varFiles     []string
+	targets      []string
+	skips        []string
+	shard        selection.Shard // --shard
+	json         bool
+	display      string
+	format       string // --format
+	junit        string // --junit
+	reportFile   string // --report
+	debug        bool
+	logFile      string // --log-file
+	log          *runlog.Log
+	parallel     int
+	untrusted    bool              // --untrusted
+	unvalued     bool              // of validate: variables may be without a value
+	downgrade    bool              // --allow-downgrade
+	pruneChanged bool              // --prune-changed
+	drain        kube.DrainOptions // of commands whose changes interrupt pods
+
+	clusterAt string                           // place of the cluster block in the plan; load sets it
+	digest    string                           // of the plan's files; load sets it
+	members   []string                         // names of all nodes of the plan; load sets it
+	env       func(name string) (string, bool) // the environment for plans; nil = that of this process
+	resumed   *resumption                      // what this process finishes after a reboot; nil = nothing
+	// resume is engine.Options.Resume; load sets it.
+	resume func(plan.Node, host.Facts) (*engine.Resume, error)
+	holder steps.LockHolder // of a command that changes hosts; hold sets it
+	run    *history.Writer  // the record of this run; nil = none
+	sent   []string         // the nodes that an agent was sent to
+}
+
+// usageError is a wrong call. Its text ends with how to get help.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e usageError) Error() string {
+	return e.err.Error() + "\nSee '" + e.cmd.CommandPath() + " --help'."
+}
+
+// noArgs is cobra.NoArgs as a usageError.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{c, fmt.Errorf("%s takes no arguments, but got %q", c.CommandPath(), args[0])}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/kube"
+)
+
+// oneOf is a flag that has one of a few values.
+type oneOf struct {
+	value  *string
+	values []string
+}
+
+func (o oneOf) String() string {
+	if o.value == nil {
+		return ""
+	}
+	return *o.value
+}
+
+func (o oneOf) Type() string      { return "string" }
+func (o oneOf) Choices() []string { return o.values }
+
+func (o oneOf) Set(s string) error {
+	if !slices.Contains(o.values, s) {
+		return fmt.Errorf("it must be %s", strings.Join(o.values[:len(o.values)-1], ", ")+" or "+o.values[len(o.values)-1])
+	}
+	*o.value = s
+	return nil
+}
+
+// someOf is a flag with states of nodes, separated by commas.
+type someOf []string
+
+func (s *someOf) String() string { return strings.Join(*s, ",") }
+func (s *someOf) Type() string   { return "strings" }
+
+// Choices are what it takes.
+func (s *someOf) Choices() []string { return ui.States }
+
+func (s *someOf) Set(text string) error {
+	for _, one := range strings.Split(text, ",") {
+		if !slices.Contains(ui.States, one) {
+			return fmt.Errorf("%q is no state; there are %s", one, strings.Join(ui.States, ", "))
+		}
+		*s = append(*s, one)
+	}
+	return nil
+}
+
+// positive is a flag with a whole number, at least 1.
+type positive int
+
+func (p *positive) String() string { return strconv.Itoa(int(*p)) }
+func (p *positive) Type() string   { return "int" }
+
+func (p *positive) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		return errors.New("it must be a whole number, at least 1")
+	}
+	*p = positive(n)
+	return nil
+}
+
+// planFlags are those of every command that reads a plan.
+func (a *app) planFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringArrayVar(&a.vars, "var", nil, "set a variable of the plan, `name=value`; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("var", a.completeVar)
+	f.StringArrayVar(&a.varFiles, "var-file", nil, "read variables from `file` (HCL or JSON); may be repeated")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{c, errOnePlan}
+		}
+		return nil
+	}
+}
+
+// untrustedFlag is for commands that reach no host and no cluster.
+func (a *app) untrustedFlag(c *cobra.Command) {
+	c.Flags().BoolVar(&a.untrusted, "untrusted", false,
+		"the plan is somebody else's: it reads no environment and no file outside its folder")
+}
+
+// changeFlags are those of every command that shows or makes changes.
+func (a *app) changeFlags(c *cobra.Command) {
+	c.Flags().BoolVar(&a.downgrade, "allow-downgrade", false, "allow an older version of Kubernetes than nodes have")
+	c.Flags().BoolVar(&a.pruneChanged, "prune-changed", false,
+		"remove what the plan no longer has even if somebody changed it since")
+	drainFlags(c, &a.drain)
+}
+
+// drainFlags limit what a drain may do to pods, with the names that kubectl drain has.
+func drainFlags(c *cobra.Command, o *kube.DrainOptions) {
+	f := c.Flags()
+	f.BoolVar(&o.DeleteEmptyDirData, "delete-emptydir-data", false,
+		"evict pods even if they have emptyDir volumes, which are lost")
+	f.BoolVar(&o.Force, "force", false, "evict pods even if no controller creates them again")
+	boundFlag(c, &o.Timeout, kube.DrainTimeout, "drain-timeout", "limit for the drain of one node")
+}
+
+// boundFlag is a flag with a bound in time.
+func boundFlag(c *cobra.Command, value *time.Duration, fallback time.Duration, name, help string) {
+	*value = fallback
+	c.Flags().Var((*bound)(value), name, help)
+}
+
+// bound is a flag of more than 0 and at most a day.
+type bound time.Duration
+
+func (d *bound) String() string { return time.Duration(*d).String() }
+func (d *bound) Type() string   { return "duration" }
+
+func (d *bound) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 || v > 24*time.Hour {
+		return errors.New("it must be a duration from more than 0 to 24h")
+	}
+	*d = bound(v)
+	return nil
+}
+
+// formatFlag chooses between text and other forms of a result.
+func (a *app) formatFlag(c *cobra.Command, others ...string) {
+	a.format = "text"
+	values := append([]string{"text"}, others...)
+	c.Flags().Var(oneOf{&a.format, values}, "format", "form of the result: "+strings.Join(values, ", "))
+}
+
+// junitFlag writes the result as tests for a CI system, besides what the command prints.
+func (a *app) junitFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.junit, "junit", "", "also write the result as JUnit XML into `file`")
+}
+
+// reportFlag writes the result as a page for people, besides what the command prints.
+func (a *app) reportFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.reportFile, "report", "", "also write the result as one HTML page into `file`")
+}
+
+// runFlags are those of every command that connects to hosts.
+func (a *app) runFlags(c *cobra.Command) {
+	a.targetFlags(c)
+	a.outputFlags(c)
+	a.parallel = 10
+	c.Flags().Var((*positive)(&a.parallel), "parallel", "how many hosts to work on at once")
+}
+
+// outputFlags are those of every command that shows progress.
+func (a *app) outputFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&a.json, "json", false, "print JSON on standard output")
+	f.BoolVar(&a.debug, "debug", false, "log what happens on standard error")
+	f.StringVar(&a.logFile, "log-file", "", "append what happens to `file`, as JSON lines without secrets")
+	a.display = "auto"
+	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display",
+		"progress on standard error: auto, plain or quiet")
+}
