@@ -15,23 +15,62 @@ import (
 	"testing"
 )
 
-// TestFilesStandInFloors: of two files of a package, one at the most uses what the other declares.
+// TestFilesStandInFloors: no file of a package uses what needs it, itself or over other files.
 // Fields do not count; their type does.
 func TestFilesStandInFloors(t *testing.T) {
 	for _, dir := range packages(t) {
-		uses := usesOfFiles(t, filepath.Join("..", filepath.FromSlash(dir)))
-		byName := func(x, y [2]string) int { return slices.Compare(x[:], y[:]) }
-		var mutual []string
-		for _, pair := range slices.SortedFunc(maps.Keys(uses), byName) {
-			a, b := pair[0], pair[1]
-			if back := uses[[2]string{b, a}]; back != "" && a < b {
-				mutual = append(mutual, fmt.Sprintf("%s uses %s of %s, which uses its %s", a, uses[pair], b, back))
-			}
-		}
-		if len(mutual) > 0 {
-			t.Errorf("%s: these files use each other; move what both need below them:\n%s", dir, strings.Join(mutual, "\n"))
+		for _, circle := range circles(usesOfFiles(t, filepath.Join("..", filepath.FromSlash(dir)))) {
+			t.Errorf("%s: these files need each other; move what they need below them: %s", dir, circle)
 		}
 	}
+}
+
+// TestCircles: the judge of TestFilesStandInFloors.
+func TestCircles(t *testing.T) {
+	uses := map[[2]string]string{{"a", "b"}: "B", {"b", "c"}: "C", {"b", "d"}: "D", {"c", "d"}: "D"}
+	if got := circles(uses); got != nil {
+		t.Errorf("floors: %q", got)
+	}
+	uses[[2]string{"d", "b"}] = "B2"
+	uses[[2]string{"x", "y"}], uses[[2]string{"y", "x"}] = "Y", "X"
+	got, want := circles(uses), []string{"b uses D of d uses B2 of b", "c uses D of d uses B2 of b uses C of c",
+		"x uses Y of y uses X of x"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// circles returns a shortest way from a file back to itself, for each file that stands in none of those before it.
+func circles(uses map[[2]string]string) (out []string) {
+	next := map[string][]string{}
+	for pair := range uses {
+		next[pair[0]] = append(next[pair[0]], pair[1])
+	}
+	shown := map[string]bool{}
+	for _, first := range slices.Sorted(maps.Keys(next)) {
+		from := map[string]string{} // a file that was reached: by which one
+		for queue := []string{first}; len(queue) > 0 && from[first] == ""; queue = queue[1:] {
+			for _, to := range slices.Sorted(slices.Values(next[queue[0]])) {
+				if from[to] == "" {
+					from[to] = queue[0]
+					queue = append(queue, to)
+				}
+			}
+		}
+		if from[first] == "" || shown[first] {
+			continue
+		}
+		text := first
+		for to := first; ; to = from[to] {
+			text = fmt.Sprintf("%s uses %s of %s", from[to], uses[[2]string{from[to], to}], text)
+			shown[to] = true
+			if from[to] == first {
+				break
+			}
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // packages are the folders of nodejoin with Go files, without its examples.

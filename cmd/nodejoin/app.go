@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -54,6 +55,9 @@ type app struct {
 	run    *history.Writer  // the record of this run; nil = none
 	sent   []string         // the nodes that an agent was sent to
 }
+
+// runner runs one command and returns its exit code.
+type runner func(ctx context.Context, a *app, args []string) int
 
 // usageError is a wrong call. Its text ends with how to get help.
 type usageError struct {

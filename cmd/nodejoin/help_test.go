@@ -13,7 +13,7 @@ import (
 // TestHelpFits: the help of every command fits narrow and wide terminals. Commands and
 // names of flags are not broken.
 func TestHelpFits(t *testing.T) {
-	root := newRoot(&app{term: &ui.Term{}})
+	root := newRoot(&app{term: &ui.Term{}}, nil)
 	all := append([]*cobra.Command{root}, root.Commands()...)
 	if len(all) < 15 {
 		t.Fatalf("%d commands", len(all))

@@ -73,7 +73,7 @@ func execute(ctx context.Context, a *app, args []string) int {
 }
 
 func executed(ctx context.Context, a *app, args []string) int {
-	root := newRoot(a) //nolint:contextcheck // cobra hands ctx to each command
+	root := newRoot(a, execute) //nolint:contextcheck // cobra hands ctx to each command
 	root.SetArgs(args)
 	root.SetContext(ctx)
 	err := root.Execute()

@@ -38,7 +38,7 @@ const (
 	resumeLogKeep = 3
 )
 
-func newResume() *cobra.Command {
+func newResume(execute runner) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume FILE",
 		Short: "Finish a plan after a reboot",
@@ -62,7 +62,8 @@ func newResume() *cobra.Command {
 			Work: func(ctx context.Context, report func(node.Level, string)) error {
 				h, err := connect.Local(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
 				if err == nil {
-					err = (&resuming{machine: h, file: args[0], out: log, say: say, report: report, pause: resumePause}).run(ctx)
+					err = (&resuming{execute: execute, machine: h, file: args[0], out: log, say: say, report: report,
+						pause: resumePause}).run(ctx)
 				}
 				if err != nil {
 					say("ended: " + err.Error())
@@ -82,6 +83,7 @@ func newResume() *cobra.Command {
 
 // resuming finishes a plan on the machine that was rebooted for it.
 type resuming struct {
+	execute runner
 	machine connect.Machine
 	file    string
 	out     io.Writer // for the output of apply
@@ -220,5 +222,5 @@ func (x *resuming) continues(r *resumption) bool {
 // apply runs the command for this node, with the same files and values as before.
 func (x *resuming) apply(ctx context.Context, r *resumption) int {
 	a := &app{term: &ui.Term{Out: x.out, Err: x.out, In: strings.NewReader("")}, resumed: r}
-	return execute(ctx, a, append([]string{"apply", "--display", "plain"}, r.Flags...))
+	return x.execute(ctx, a, append([]string{"apply", "--display", "plain"}, r.Flags...))
 }

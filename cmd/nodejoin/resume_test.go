@@ -112,7 +112,8 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.resuming = &resuming{machine: files{r.machine, file}, file: file, out: &r.out, pause: time.Millisecond,
+	r.resuming = &resuming{execute: execute, machine: files{r.machine, file}, file: file, out: &r.out,
+		pause: time.Millisecond,
 		say:    func(line string) { r.out.WriteString(line + "\n") },
 		report: func(l node.Level, text string) { r.reports = append(r.reports, text) }}
 	return r

@@ -11,7 +11,8 @@ import (
 	"nodejoin/cmd/nodejoin/internal/usage"
 )
 
-func newRoot(a *app) *cobra.Command {
+// newRoot has all commands. The one that finishes a plan after a reboot runs another of them with execute.
+func newRoot(a *app, execute runner) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodejoin",
 		Short: "Join machines to a Kubernetes cluster, by a plan in git",
@@ -46,7 +47,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newPause(a), newUnpause(a),
 		newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a),
-		newShards(a), newMan(), newResume())
+		newShards(a), newMan(), newResume(execute))
 	strictBuiltins(root)
 	complete.Flags(root)
 	a.wrapHelp(root)

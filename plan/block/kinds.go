@@ -258,3 +258,16 @@ var replacedKinds = map[string]string{
 
 // KindNames lists the kinds for people.
 func KindNames() []string { return slices.Sorted(maps.Keys(KindSpecs())) }
+
+// StepAttrs may be in every step block, besides the arguments of its kind.
+var StepAttrs = []eval.Attr{
+	{Name: "for_each", Typ: cty.DynamicPseudoType, Static: true,
+		Doc: "a map or set of strings: one step for each element, named NAME_KEY"},
+	{Name: "on", Static: true, Doc: "nodes that get the step, node.NAME or a list; default all"},
+	{Name: "after", Typ: eval.Strings, Doc: "names of steps that come before this one"},
+	{Name: "before", Typ: eval.Strings, Doc: "names of steps that come after this one"},
+	{Name: "when", Typ: cty.Bool, Doc: "false leaves the step out"},
+	{Name: "timeout", Typ: cty.String, Doc: "bound of one apply with its verification"},
+	{Name: "retries", Typ: cty.Number, Doc: "further tries after a failure, at most 10"},
+	{Name: "keep", Typ: cty.Bool, Doc: "what the step made stays on the machine when the plan no longer has the step"},
+}

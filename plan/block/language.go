@@ -178,19 +178,6 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
 }}
 
-// StepAttrs may be in every step block, besides the arguments of its kind.
-var StepAttrs = []eval.Attr{
-	{Name: "for_each", Typ: cty.DynamicPseudoType, Static: true,
-		Doc: "a map or set of strings: one step for each element, named NAME_KEY"},
-	{Name: "on", Static: true, Doc: "nodes that get the step, node.NAME or a list; default all"},
-	{Name: "after", Typ: eval.Strings, Doc: "names of steps that come before this one"},
-	{Name: "before", Typ: eval.Strings, Doc: "names of steps that come after this one"},
-	{Name: "when", Typ: cty.Bool, Doc: "false leaves the step out"},
-	{Name: "timeout", Typ: cty.String, Doc: "bound of one apply with its verification"},
-	{Name: "retries", Typ: cty.Number, Doc: "further tries after a failure, at most 10"},
-	{Name: "keep", Typ: cty.Bool, Doc: "what the step made stays on the machine when the plan no longer has the step"},
-}
-
 // Root returns the spec of a block of a plan file.
 func Root(name string) *eval.Spec {
 	for _, b := range RootSpec.Blocks {

@@ -263,3 +263,31 @@ func decodeSandbox(s *eval.Section, m *Machine) *Sandbox {
 	}
 	return box
 }
+
+// IPv4 is the machine's address in the management network; the zero Addr if the plan has none.
+func (m *Machine) IPv4() netip.Addr {
+	text := m.IP
+	if box := m.Connection.Sandbox; text == "" && box != nil {
+		text = box.IP
+	}
+	ip, _ := netip.ParseAddr(text)
+	return ip
+}
+
+// GivenAddress is an address that the plan gives a machine, with its place.
+type GivenAddress struct {
+	IP netip.Addr
+	At hcl.Range
+	Of *Machine
+}
+
+// Addresses are all the addresses of the machine that the plan gives.
+func (m *Machine) Addresses() (out []GivenAddress) {
+	if ip := m.IPv4(); ip.IsValid() {
+		out = append(out, GivenAddress{ip, m.IPAt, m})
+	}
+	if ip, err := netip.ParseAddr(m.IP6); err == nil {
+		out = append(out, GivenAddress{ip, m.IP6At, m})
+	}
+	return out
+}

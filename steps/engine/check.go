@@ -7,28 +7,12 @@ import (
 	"net/netip"
 	"strings"
 
-	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport/wire"
 )
-
-// needsCluster reports whether a step runs there or refers to it.
-func needsCluster(n plan.Node) bool {
-	for _, spec := range n.Steps {
-		if k, _ := kinds.Lookup(spec.Kind); k.Place == steps.OnCluster {
-			return true
-		}
-		for _, r := range steps.ArgRefs(spec.Args) {
-			if len(r) > 8 && r[:8] == "cluster." {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {

@@ -208,3 +208,18 @@ func ids(specs []steps.Spec) []string {
 	}
 	return out
 }
+
+// needsCluster reports whether a step runs there or refers to it.
+func needsCluster(n plan.Node) bool {
+	for _, spec := range n.Steps {
+		if k, _ := kinds.Lookup(spec.Kind); k.Place == steps.OnCluster {
+			return true
+		}
+		for _, r := range steps.ArgRefs(spec.Args) {
+			if len(r) > 8 && r[:8] == "cluster." {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -8,10 +8,6 @@ import (
 	"nodejoin/steps/host"
 )
 
-// supervisor is nodejoin's own manager: a service is a process that outlives the one
-// that started it. Nothing restarts it when it crashes, nothing starts it at boot.
-type supervisor struct{ *Host }
-
 // Service describes a registered service.
 func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 	return h.services.Service(ctx, name)

@@ -149,3 +149,7 @@ func (h supervisor) DeleteService(ctx context.Context, name string) error {
 		return syncDir(h.servicesDir())
 	}))
 }
+
+// supervisor is nodejoin's own manager: a service is a process that outlives the one
+// that started it. Nothing restarts it when it crashes, nothing starts it at boot.
+type supervisor struct{ *Host }
