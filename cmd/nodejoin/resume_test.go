@@ -113,7 +113,7 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 		t.Fatal(err)
 	}
 	r.resuming = &resuming{execute: execute, machine: files{r.machine, file}, file: file, out: &r.out,
-		pause: time.Millisecond,
+		pause:  time.Millisecond,
 		say:    func(line string) { r.out.WriteString(line + "\n") },
 		report: func(l node.Level, text string) { r.reports = append(r.reports, text) }}
 	return r

@@ -66,7 +66,7 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 	return newBedWith(ctx, t, cluster, wine.Options{})
 }
 
-// newBedWith is newBed for a machine that is not like all others.
+// newBedWith is newBed for a machine with other options than the default.
 func newBedWith(ctx context.Context, t *testing.T, cluster *controlplane.Cluster, o wine.Options) *bed {
 	t.Helper()
 	b := &bed{t: t, cluster: cluster, dir: t.TempDir()}

@@ -49,10 +49,10 @@ func (p *refusingProxy) wasAsked(host string) bool {
 	return slices.ContainsFunc(p.all(), func(a string) bool { h, _, _ := strings.Cut(a, ":"); return h == host })
 }
 
-// TestJoinBehindProxy: a machine with a proxy joins, and what the cluster is asked goes past the proxy, while
-// containerd asks it for images. Wine's service manager passes services the variables that the machine had when
-// it started, so they take effect after a boot. Then NO_PROXY is removed: the kubelet asks the proxy for the
-// API server, which proves that the test would notice such a request.
+// TestJoinBehindProxy: a machine behind a proxy joins. Requests to the cluster bypass the proxy; containerd's
+// requests for images use it. Wine's service manager passes services the variables that the machine had when it
+// started, so they take effect after a boot. Then NO_PROXY is removed: the kubelet asks the proxy for the API
+// server, which proves that the test would notice such a request.
 func TestJoinBehindProxy(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -121,7 +121,7 @@ func (b *bed) wantProxied(ctx context.Context, service, proxy, apiServer string)
 	}
 }
 
-// multiString is a list of strings as the registry is exported, one a line.
+// multiString decodes a list of strings from an export of the registry and returns them, one per line.
 func multiString(t *testing.T, exported string) string {
 	t.Helper()
 	digits, ok := strings.CutPrefix(exported, "hex(7):")

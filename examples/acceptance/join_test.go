@@ -246,7 +246,7 @@ func (b *bed) wantKeysPrivate() {
 	b.wantPrivate(`C:\etc\kubernetes`, `C:\etc\kubernetes\flannel.conf`, `C:\etc\kubernetes\kube-proxy.conf`,
 		`C:\etc\kubernetes\flannel.token`, `C:\etc\kubernetes\kube-proxy.token`,
 		`C:\var\lib\kubelet\pki`, `C:\var\lib\kubelet\config.yaml`)
-	// The keys are the kubelet's own files; they lie in the private folder alone.
+	// The kubelet writes its keys itself, into the private folder only.
 	err := filepath.WalkDir(b.host.Path(`C:\`), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".key" && filepath.Ext(path) != ".pem" {
 			return err

@@ -120,8 +120,8 @@ func (b *bed) wantBridge(podCIDR string) {
 	}
 }
 
-// TestKubeadmJoin: kubeadm.exe joins the machine, to a cluster with what `kubeadm init`
-// uploads. Its service runs on what kubeadm left, and on what the plan says beside it.
+// TestKubeadmJoin: kubeadm.exe joins the machine to a cluster that has what `kubeadm init` uploads. The kubelet
+// runs with the files that kubeadm wrote and with the plan's settings beside them.
 func TestKubeadmJoin(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()

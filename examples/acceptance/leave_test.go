@@ -84,8 +84,8 @@ func (b *bed) seed(ctx context.Context) {
 	}
 }
 
-// leaveKeeps are prefixes of the names in everything that change by themselves or that a leave may leave
-// behind. Registry keys without values are not compared.
+// leaveKeeps are prefixes of names in everything: of what changes by itself and of what a leave may leave behind.
+// Registry keys without values are not compared.
 var leaveKeeps = []string{
 	// Wine's own: the colours of a console, the number of services that have been started,
 	// the graphics driver that is missing.

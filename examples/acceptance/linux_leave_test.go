@@ -40,7 +40,7 @@ func (b *linuxBed) daemon(ctx context.Context) {
 	})
 }
 
-// wantNoShim wants that no container outlives the runtime.
+// wantNoShim checks that no container outlives the runtime.
 func (b *linuxBed) wantNoShim(ctx context.Context) {
 	b.t.Helper()
 	names, err := b.machine.Run(ctx, "sh", "-c", "cat /proc/[0-9]*/comm")

@@ -260,9 +260,8 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	})
 }
 
-// TestLinuxNodeUnits: one apply makes a machine with systemd and nothing else a Ready
-// node whose services are units; a pod runs on it; what the next plan does not have goes; after a leave the machine is
-// as it was.
+// TestLinuxNodeUnits: one apply makes a machine with systemd and nothing else a Ready node whose services are
+// units. A pod runs on it. What the next plan drops is removed. After a leave the machine is as it was.
 func TestLinuxNodeUnits(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
@@ -290,7 +289,7 @@ func TestLinuxNodeUnits(t *testing.T) {
 	b.wantNoShim(ctx)
 }
 
-// wantRestarted: systemd starts a service again whose process was killed.
+// wantRestarted: systemd restarts a service whose process was killed.
 func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 	b.t.Helper()
 	pid := func() string {

@@ -18,8 +18,7 @@ import (
 // planDir is where a Linux machine has its own plan and nodejoin.
 const planDir = "/root/plan"
 
-// rebootStep is what a Linux machine can be rebooted for: the name that it has since its
-// boot is another one than its files say.
+// rebootStep is a step that needs a reboot on Linux: the machine's name differs from the one in its files.
 const rebootStep = `
 step "reboot" "name" {
   on        = node.` + linuxNode + `

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// linuxExtras is a part of a plan that the next plan does not have: a service with a drop-in of its unit, a kernel
-// parameter and a file with a repository of packages.
+// linuxExtras is a part of a plan that the next plan drops: a service whose unit has a drop-in, a kernel parameter
+// and a file that names a package repository.
 const linuxExtras = `
 step "service" "site" {
   on      = node.` + linuxNode + `

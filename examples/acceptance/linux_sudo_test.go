@@ -139,7 +139,7 @@ func (b *sudoBed) nodejoin(become, password string, args ...string) (code int, o
 	}
 }
 
-// noPasswordInProcesses looks at all arguments and environments of the machine.
+// noPasswordInProcesses checks that no process of the machine has the password in its arguments or environment.
 func (b *sudoBed) noPasswordInProcesses() {
 	b.t.Helper()
 	for _, what := range []string{"cmdline", "environ"} {
@@ -169,7 +169,7 @@ func (b *sudoBed) want(code int, become, password string, args []string, says ..
 	return out
 }
 
-// TestLinuxSudo: Debian's OpenSSH, sudo and doas, and a user who is not root. What works as root works so: a plan
+// TestLinuxSudo: Debian's OpenSSH, sudo and doas, and a user who is not root. What root can do works here, too: a plan
 // with a staged artifact and a service, the lock, history, doctor, logs and leave. What is refused is refused with
 // its reason, and the password is nowhere but on sudo's standard input.
 func TestLinuxSudo(t *testing.T) {
@@ -202,7 +202,7 @@ func TestLinuxSudo(t *testing.T) {
 		t.Errorf("beside the agent: %s", left)
 	}
 
-	// Nobody but root may run anything else, and only this program, without a password.
+	// Without a password, the user may run this program as root and no other.
 	digest := strings.Fields(b.run(ctx, "sh", "-c", "sha256sum /home/deploy/.nodejoin/agent/nodejoin-agent-*"))[0]
 	b.sudoers(all + "deploy ALL=(root) NOPASSWD: sha256:" + digest + " /home/deploy/.nodejoin/agent/nodejoin-agent-*\n")
 	b.want(0, bare, "", append(apply, "--var", "text=second"), "Applied: 2 changed")
@@ -216,7 +216,7 @@ func TestLinuxSudo(t *testing.T) {
 	b.sudoers(all + "Defaults requiretty\nDefaults:deploy !requiretty\ndeploy ALL=(ALL:ALL) NOPASSWD: ALL\n")
 	b.want(0, bare, "", apply, "No changes")
 
-	// A folder that others can write to holds nothing that root runs.
+	// Root runs nothing from a folder that others can write to.
 	b.run(ctx, "chmod", "777", "/home/deploy")
 	b.want(4, bare, "", plan, "root cannot trust the agent's folder", "/home/deploy can be changed by others")
 	b.run(ctx, "chmod", "755", "/home/deploy")
@@ -236,7 +236,7 @@ func TestLinuxSudo(t *testing.T) {
 	b.run(ctx, "rm", "/usr/bin/sudo")
 	b.want(4, bare, "", plan, "there is no sudo on the machine")
 
-	// What the machine wrote, its logs among it, and what the controller keeps.
+	// The password is in no file of the machine, its logs included, and in none that the controller keeps.
 	for _, root := range []string{b.machine.Upper(), b.dir, home(t)} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {

@@ -115,8 +115,8 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 	run("No changes: 1 host, 5 steps", "--var", "text=second")
 }
 
-// sweepAgents removes, in the end, the agents that the test brings into the home
-// folder that the system gives root: sshd knows no other.
+// sweepAgents removes the agents of the test from root's home folder when the test ends. sshd uses the home folder
+// that the system names, so the test cannot give it another one.
 func sweepAgents(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -192,7 +192,7 @@ func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	}
 }
 
-// writeTools creates an archive with one program, this machine's sleep, and gives its sha256.
+// writeTools creates an archive with one program, this machine's sleep, and returns its sha256.
 func writeTools(t *testing.T, name string) string {
 	t.Helper()
 	program, err := os.ReadFile("/bin/sleep")

@@ -14,7 +14,7 @@ import (
 var examplePlan = filepath.Join("examples", "windows-ssh")
 
 // anyDisk lets the kubelet of the example plan take pods on a disk that is nearly full: by its defaults it reports
-// disk pressure where less than 15 percent are free, and that is the disk of whoever runs the tests.
+// disk pressure where less than 15 percent are free, and the disk is that of whoever runs the tests.
 const anyDisk = `$0
   kubelet {
     config = { evictionHard = { "nodefs.available" = "1Mi" } }

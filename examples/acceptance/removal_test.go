@@ -28,9 +28,9 @@ artifact "nssm" {
 // hostGW replaces flannel's backend vxlan in the example plan.
 var hostGW = []string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "", "\n  port    = 4789", ""}
 
-// wantRemovals takes out of a plan with sidePrograms, one after another, the addons, nssm and flannel's backend
-// vxlan. After each the Node is Ready, nothing is left to do, and
-// nothing of what the plan dropped is left on the machine.
+// wantRemovals removes the addons, nssm and flannel's backend vxlan from a plan with sidePrograms, one after
+// another. After each removal the Node is Ready, a second apply changes nothing, and nothing that the plan dropped
+// is left on the machine.
 func (b *bed) wantRemovals(ctx context.Context, t *testing.T, v variables, before map[string]string) {
 	b.network.OnAttach(b.addAddress)
 	for _, c := range []struct {
@@ -69,8 +69,8 @@ func (b *bed) wantRemovals(ctx context.Context, t *testing.T, v variables, befor
 	}
 }
 
-// left are the things of the machine with one of the words in their names, or in their values where these are of
-// the registry, that were not there before.
+// left returns what is new on the machine since before and has one of the words in its name or, in the registry,
+// in its value.
 func (b *bed) left(ctx context.Context, before map[string]string, words []string) (out []string) {
 	b.t.Helper()
 	for _, line := range different(before, b.everything(ctx)) {

@@ -111,6 +111,7 @@ step "node_name_free" "free_again" { address = self.management_ip }`),
   when    = false
 }`),
 	}
+	maps.Copy(out, machineDimensions(osName))
 	if osName == "linux" {
 		maps.Copy(out, linuxDimensions())
 		out["network"] = append(out["network"], in("port", "network flannel", "port = 4789"))
@@ -194,12 +195,47 @@ func configMap(name, value, more string) string {
 `, name, value, more)
 }
 
-// registries are mirrors of images, for both systems.
-func registries() []choice {
-	return []choice{{}, in("registry", "runtime containerd",
-		`registry "docker.io" { mirrors = ["https://one.example"] }`),
-		in("registries", "runtime containerd", "registry \"docker.io\" { mirrors = [\"https://one.example\"] }\n"+
-			"registry \"quay.io\" {\n mirrors = [\"https://two.example\"]\n ca = "+strconv.Quote(authority)+"\n}")}
+// machineDimensions are blocks and steps of the machine that both systems have.
+func machineDimensions(osName string) map[string][]choice {
+	path := func(parts ...string) string { // as a string of the language
+		if osName == "windows" {
+			return strconv.Quote(`C:\` + strings.Join(parts, `\`))
+		}
+		return strconv.Quote("/opt/" + strings.Join(parts, "/"))
+	}
+	site := path("site", "motd")
+	return map[string][]choice{
+		"registries": {{}, in("registry", "runtime containerd",
+			`registry "docker.io" { mirrors = ["https://one.example"] }`),
+			in("registries", "runtime containerd", "registry \"docker.io\" { mirrors = [\"https://one.example\"] }\n"+
+				"registry \"quay.io\" {\n mirrors = [\"https://two.example\"]\n ca = "+strconv.Quote(authority)+"\n}")},
+		"cas":       args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
+		"authority": args("steps", "step \"trusted_ca\" \"own\" {\n certificate = "+strconv.Quote(authority)+"\n}"),
+		"directory": args("steps",
+			"step \"directory\" \"store\" {\n path = "+path("store", "a")+"\n access = \"private\"\n}",
+			"step \"directory\" \"store\" { path = "+path("store")+" }"),
+		"file": {{}, in("motd", "steps", "step \"file\" \"motd\" {\n path = "+site+"\n content = \"x\"\n}"),
+			in("motd2", "steps", "step \"file\" \"motd2\" {\n path = "+path("site", "deep", "motd")+
+				"\n content = \"y\"\n access = \"private\"\n sensitive = true\n}"),
+			in("file block", "profile", "file \"site\" {\n path = "+site+"\n content = \"z\"\n access = \"program\"\n}")},
+	}
+}
+
+// gates are steps that wait for programs which run; log is the kubelet's, as the language writes it.
+func gates(log string) string {
+	return `step "http_ready" "own_http" {
+  url     = "http://127.0.0.1:10248/healthz"
+  status  = 200
+  service = "kubelet"
+  log     = "` + log + `"
+  after   = ["registered"]
+}
+step "service_running" "own_runs" {
+  name  = "kubelet"
+  log   = "` + log + `"
+  after = ["registered"]
+}
+`
 }
 
 // authority is one that machines are to trust.
@@ -221,16 +257,6 @@ func linuxDimensions() map[string][]choice {
 	return map[string][]choice{
 		"containerd": {{}, versions("containerd 2.1.4", "containerd", "2.1.4"), versions("containerd 2.1.5",
 			"containerd", "2.1.5")},
-		"motd": {{}, in("motd", "steps", `step "file" "motd" {
-  path    = "/opt/site/motd"
-  content = "x"
-}`), in("motd2", "steps", `step "file" "motd2" {
-  path    = "/opt/site/deep/motd"
-  content = "y"
-  access  = "private"
-  sensitive = true
-}`), in("file block", "profile",
-			"file \"site\" {\n path = \"/opt/site/motd\"\n content = \"z\"\n access = \"program\"\n}")},
 		"theirs": args("steps", `step "file" "gone" {
   path   = "/etc/theirs/gone"
   absent = true
@@ -255,32 +281,11 @@ func linuxDimensions() map[string][]choice {
   name   = "THEIRS"
   absent = true
 }`),
-		"directory": args("steps", `step "directory" "store" {
-  path   = "/srv/store/a"
-  access = "private"
-}`, `step "directory" "store" { path = "/srv/store" }`),
-		"mode":       args("kube_proxy", `config = { mode = "nftables" }`, `enabled = false`),
-		"no proxy":   args("node", "kube_proxy { enabled = false }"),
-		"registries": registries(),
+		"mode":     args("kube_proxy", `config = { mode = "nftables" }`, `enabled = false`),
+		"no proxy": args("node", "kube_proxy { enabled = false }"),
 		"hostname": {{}, in("hostname", "host", `hostname = "site-1"`),
 			in("host_name", "steps", `step "host_name" "own_name" { name = "step-1" }`)},
-		"cas": args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
-		"ca": args("steps", `step "trusted_ca" "own_ca" {
-  certificate = `+strconv.Quote(authority)+`
-}`),
-		"gates": args("steps", `step "http_ready" "own_http" {
-  url     = "http://127.0.0.1:10248/healthz"
-  status  = 200
-  service = "kubelet"
-  log     = "/var/log/kubelet.log"
-  after   = ["registered"]
-}
-step "service_running" "own_runs" {
-  name  = "kubelet"
-  log   = "/var/log/kubelet.log"
-  after = ["registered"]
-}
-step "preflight" "own_conditions" {
+		"gates": args("steps", gates("/var/log/kubelet.log")+`step "preflight" "own_conditions" {
   os        = "linux"
   arch      = "amd64"
   no_swap   = true

@@ -17,8 +17,7 @@ func windowsDimensions() map[string][]choice {
 			{name: "daemon pause",
 				in: map[string]string{"runtime docker": `pause_image = "registry.k8s.io/pause:3.6"`,
 					"runtime mcr": `pause_image = "registry.k8s.io/pause:3.6"`}}},
-		"crictl":     {{}, with(in("crictl", "runtime containerd", `crictl = "1.36.0"`), "crictl", "1.36.0")},
-		"registries": registries(),
+		"crictl": {{}, with(in("crictl", "runtime containerd", `crictl = "1.36.0"`), "crictl", "1.36.0")},
 		"manager": {{}, with(in("nssm", "services", `manager = "nssm"`), "nssm", "2.24.0"),
 			in("native", "services", `manager = "native"`)},
 		"service settings": args("services", `priority = "above_normal"`, "log_size = 20\n log_age = \"24h\"",
@@ -61,7 +60,6 @@ func windowsDimensions() map[string][]choice {
 		"smb":      args("host", `smb_names = true`),
 		"dynamic":  args("host", `dynamic_ports = "16385-65535"`),
 		"reserved": args("host", `reserved_ports = ["31000-31100/tcp"]`),
-		"cas":      args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
 		"defaults": args("host", "defaults = true\n reboot = \"auto\""),
 		"boots": args("host", "page_file = 8096\n reboot = \"auto\"", "crash_dump = \"small\"\n reboot = \"auto\"",
 			"tcp_keepalive = \"60s\"\n reboot = \"auto\"",
@@ -85,7 +83,6 @@ func windowsDimensions() map[string][]choice {
   ]
   defaults            = true
 }`, "host {\n page_file = 9000\n reboot = \"window\"\n reboot_times = [\"00:00-23:59\"]\n}"),
-		"file block": args("profile", "file \"site\" {\n path = \"C:\\\\site\\\\motd\"\n content = \"z\"\n}"),
 		"node file": args("node", "file \"own\" {\n path = \"C:\\\\own\\\\motd\"\n content = \"z\"\n"+
 			" access = \"private\"\n}"),
 	}
@@ -121,15 +118,6 @@ func windowsSteps() map[string][]choice {
   first    = 30500
   last     = 33100
 }`),
-		"file": {{}, in("motd", "steps", `step "file" "motd" {
-  path    = "C:\\site\\motd"
-  content = "x"
-}`), in("motd2", "steps", `step "file" "motd2" {
-  path      = "C:\\site\\deep\\motd"
-  content   = "y"
-  access    = "private"
-  sensitive = true
-}`)},
 		"absent": args("steps", `step "file" "gone" {
   path   = "C:\\theirs\\gone"
   absent = true
@@ -167,9 +155,6 @@ func windowsSteps() map[string][]choice {
 }`),
 		"env": args("steps", "step \"env\" \"site\" {\n name = \"SITE\"\n value = \"x\"\n sensitive = true\n}",
 			"step \"env\" \"other\" {\n name = \"OTHER\"\n value = \"x\"\n}"),
-		"directory": args("steps", "step \"directory\" \"store\" {\n path = \"C:\\\\store\\\\a\"\n"+
-			" access = \"private\"\n}",
-			"step \"directory\" \"store\" { path = \"C:\\\\store\" }"),
 		"rule": args("steps", `step "firewall_rule" "rule" {
   name         = "site"
   display_name = "Site"
@@ -298,19 +283,7 @@ step "bootstrap_token" "no_token" {
   absent = true
   after  = ["joined"]
 }`),
-		"gates": args("steps", `step "http_ready" "own_http" {
-  url     = "http://127.0.0.1:10248/healthz"
-  status  = 200
-  service = "kubelet"
-  log     = "C:\\var\\log\\kubelet.log"
-  after   = ["registered"]
-}
-step "service_running" "own_runs" {
-  name  = "kubelet"
-  log   = "C:\\var\\log\\kubelet.log"
-  after = ["registered"]
-}
-step "preflight" "own_conditions" {
+		"gates": args("steps", gates(`C:\\var\\log\\kubelet.log`)+`step "preflight" "own_conditions" {
   os        = "windows"
   arch      = "amd64"
   min_build = "10.0.17763"
@@ -329,6 +302,5 @@ step "reboot" "own_boot" {
 		"feature": args("steps", "step \"feature\" \"telnet\" {\n name = \"Microsoft-Hyper-V\"\n}\n"+
 			"step \"reboot\" \"telnet_boot\" {\n policy = \"auto\"\n features = [\"Microsoft-Hyper-V\"]\n"+
 			" after = [\"telnet\"]\n}"),
-		"authority": args("steps", "step \"trusted_ca\" \"own\" {\n certificate = "+strconv.Quote(authority)+"\n}"),
 	}
 }
