@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -31,8 +30,7 @@ const wayInRule = "nodejoin-ssh"
 // wayIn returns the id of the step that keeps SSH open, if there is one.
 func (b *build) wayIn() []string {
 	for _, s := range b.specs {
-		var rule kinds.FirewallRule
-		if s.Kind == "firewall_rule" && json.Unmarshal(s.Args, &rule) == nil && rule.Name == wayInRule {
+		if rule, ok := kinds.As[kinds.FirewallRule](s); ok && rule.Name == wayInRule {
 			return []string{s.ID}
 		}
 	}
