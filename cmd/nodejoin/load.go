@@ -55,3 +55,13 @@ func planDigest(files map[string]*hcl.File) string {
 	}
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
+
+// keepShard drops the nodes of c that are not in the shard of --shard, and says so.
+func (a *app) keepShard(c *plan.Compiled) {
+	if a.shard.Count == 0 {
+		return
+	}
+	a.shard.Keep(c)
+	a.term.Notice(fmt.Sprintf("Shard %s has %d of the plan's %d %s.", a.shard.String(), len(c.Nodes), len(a.members),
+		plural(len(a.members), "node")))
+}

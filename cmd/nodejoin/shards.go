@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
-	"nodejoin/plan"
 )
 
 // shardsCommand is one run of shards.
@@ -54,14 +52,4 @@ func (x *shardsCommand) run(c *cobra.Command, args []string) error {
 		rows = append(rows, []string{strconv.Itoa(i + 1), strconv.Itoa(len(names)), strings.Join(names, ", ")})
 	}
 	return ui.Table(x.term.Out, x.term.OutLimit(), rows)
-}
-
-// keepShard drops the nodes of c that are not in the shard of --shard, and says so.
-func (a *app) keepShard(c *plan.Compiled) {
-	if a.shard.Count == 0 {
-		return
-	}
-	a.shard.Keep(c)
-	a.term.Notice(fmt.Sprintf("Shard %s has %d of the plan's %d %s.", a.shard.String(), len(c.Nodes), len(a.members),
-		plural(len(a.members), "node")))
 }
