@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) {
 	hosttest.InMemory()
-	testscript.Main(m, map[string]func(){"nodejoin": mainSeen, "nodejoin-leaks": mainLeaks})
+	testscript.Main(m, map[string]func(){"nodejoin": mainSeen, "nodejoin-leaks": mainLeaks,
+		"nodejoin-peak": mainPeak})
 }
 
 // updateScripts rewrites the expected outputs of scripts, and numbers on pages.

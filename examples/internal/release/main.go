@@ -28,11 +28,19 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == measureCommand {
+		if err := measure(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	r := release{}
 	flag.StringVar(&r.version, "version", "dev", "version that the program says")
 	flag.StringVar(&r.out, "o", "dist", "folder of the release; it must not exist")
 	flag.IntVar(&r.limit, "limit", 60_000_000, "bytes that a program may have")
-	flag.IntVar(&r.memory, "memory", 44_000_000, "bytes of memory that a plan of the quickstart may take")
+	flag.IntVar(&r.memory, "memory", 40_000_000, "bytes of memory that a plan of one host may take")
+	flag.IntVar(&r.wire, "wire", 4_500_000, "bytes that a packed agent may have")
 	flag.BoolVar(&r.image, "image", false, "also make a container image: an OCI layout in a tar file")
 	platforms := flag.String("platforms", strings.Join(agentbin.Targets, " "), "os/arch of each program")
 	flag.Parse()
@@ -49,6 +57,7 @@ type release struct {
 	version, out string
 	limit        int
 	memory       int
+	wire         int
 	image        bool
 	time         time.Time // of the commit; what the archives say
 }
@@ -63,6 +72,9 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
 		return fmt.Errorf("run it in the folder of the repository: %w", err)
+	}
+	if err := r.small(filepath.Join("steps", "agentbin", "bin")); err != nil {
+		return err
 	}
 	files, images := map[string][]byte{}, map[string]v1.Image{}
 	for _, p := range platforms {
@@ -105,6 +117,21 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 		files["nodejoin_"+strings.TrimPrefix(r.version, "v")+"_image.tar"] = b
 	}
 	return r.write(files)
+}
+
+// small checks what each agent takes on its way to a machine.
+func (r *release) small(dir string) error {
+	for _, target := range agentbin.Targets {
+		name := strings.ReplaceAll(target, "/", "-") + agentbin.PackedSuffix
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return fmt.Errorf("run go generate ./steps/agentbin first: %w", err)
+		}
+		if info.Size() > int64(r.wire) {
+			return fmt.Errorf("agent for %s: %d bytes are sent to a machine, the limit is %d", target, info.Size(), r.wire)
+		}
+	}
+	return nil
 }
 
 // write writes the files of the release, and SHA256SUMS.

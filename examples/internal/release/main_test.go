@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodejoin/steps/agentbin"
 )
 
 // TestReproducible: the same source in two folders gives the same agent and the same archive, and its SBOM names
@@ -90,6 +92,31 @@ func TestReproducible(t *testing.T) {
 	}
 	if len(d.Packages) != len(info.Deps)+2 || len(d.Relationships) != len(d.Packages) {
 		t.Errorf("%d packages and %d relationships for %d modules", len(d.Packages), len(d.Relationships), len(info.Deps))
+	}
+}
+
+// TestAgentSizes: a release with an agent that is too large, or without one, fails.
+func TestAgentSizes(t *testing.T) {
+	dir := t.TempDir()
+	r := release{wire: 1000}
+	if err := r.small(dir); err == nil || !strings.Contains(err.Error(), "go generate") {
+		t.Errorf("no agents: %v", err)
+	}
+	for _, target := range agentbin.Targets {
+		name := filepath.Join(dir, strings.ReplaceAll(target, "/", "-")+agentbin.PackedSuffix)
+		if err := os.WriteFile(name, make([]byte, 1000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.small(dir); err != nil {
+		t.Error(err)
+	}
+	large := filepath.Join(dir, "windows-arm64"+agentbin.PackedSuffix)
+	if err := os.WriteFile(large, make([]byte, 1001), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.small(dir); err == nil || !strings.Contains(err.Error(), "windows/arm64: 1001 bytes") {
+		t.Errorf("one that is too large: %v", err)
 	}
 }
 

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// mainPeak measures on Linux alone.
+func mainPeak() {}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// takeCommand in front of a number of bytes: take so much memory.
+const takeCommand = "take"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case measureCommand:
+			if err := measure(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		case takeCommand:
+			n, _ := strconv.Atoi(os.Args[2])
+			touch(n)
+			os.Exit(0)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// touch takes memory.
+func touch(n int) (b []byte) {
+	b = make([]byte, n)
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	return b
+}
+
+// TestPeakIsOfTheProgram: what this process has does not count for the program that it measures.
+func TestPeakIsOfTheProgram(t *testing.T) {
+	ours := touch(300 << 20)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, takes := range []int{1 << 20, 100 << 20} {
+		have, err := peak(t.Context(), self, takeCommand, strconv.Itoa(takes))
+		if err != nil || have < takes || have > takes+60<<20 {
+			t.Errorf("a program that takes %d bytes took %d, %v", takes, have, err)
+		}
+	}
+	_ = ours[0]
+}
