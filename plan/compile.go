@@ -51,12 +51,14 @@ func (c *compiler) run(alone bool) *Compiled {
 			c.judge(b)
 		}
 	}
+	c.judgeLock()
 	// Else what seems unused may be misspelt elsewhere, or be used by what is not known.
 	if !c.List.HasErrors() && len(c.Unvalued) == 0 {
 		c.idle(stepBlocks)
 		rule.Unused(c.Plan)
 		c.unusedArtifacts()
 	}
+	out.Artifacts, out.Lock, out.LockFile = c.artifacts(), c.lock, c.lockFile
 	out.Rollout = c.rollout(len(out.Nodes))
 	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out

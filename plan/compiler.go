@@ -3,6 +3,7 @@ package plan
 import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/lock"
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
 	"nodejoin/steps"
@@ -14,6 +15,12 @@ type compiler struct {
 	dir string // of the plan
 	*block.Plan
 	used map[string]bool // "var.x", "local.x", "profile.x", "artifact.x"
+
+	// The lock, what it is about, and the plan's path as it was given.
+	lock           *lock.File // nil = none
+	lockFile, path string
+	wanted         []wanted
+	implied        map[string]*block.Artifact // artifacts without a block, by name
 
 	agents  map[string]agent
 	objects *rule.Objects
@@ -38,6 +45,7 @@ type agent struct {
 func newCompiler(p *Plan) *compiler {
 	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
+		lock: p.locked, lockFile: p.lockAt, path: p.path, implied: map[string]*block.Artifact{},
 		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},
 		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
 }

@@ -32,6 +32,7 @@ func (p *Plan) load(path string, d *eval.Diags) {
 		return
 	}
 	p.files.Confined = p.opt.Untrusted
+	p.readLock(files, d)
 	var bodies []hcl.Body
 	for _, name := range files {
 		src, err := p.files.Read(name)
@@ -186,7 +187,7 @@ func (p *Plan) duplicates(d *eval.Diags) {
 // that prevent compiling: text that is not HCL, a plan for another version of nodejoin. The
 // Plan is never nil, so that its Files can show them. Everything else is found by Compile.
 func Load(path string, opt Options) (*Plan, hcl.Diagnostics) {
-	p := &Plan{opt: opt, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
+	p := &Plan{opt: opt, path: path, files: &source.Files{Parser: hclparse.NewParser(), Relative: map[string]string{}},
 		blocks: map[string][]*hcl.Block{}, early: eval.NewDiags(), lost: map[string]bool{}}
 	d := eval.NewDiags()
 	p.load(path, d)

@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/compat"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
 	"nodejoin/steps"
@@ -43,8 +44,8 @@ func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.S
 	return out, ok
 }
 
-// artifact returns the block of an artifact that fits a machine best; nil, reported, if there
-// is none.
+// artifact returns the block of an artifact that fits a machine best, or what stands for it where the plan needs
+// none; nil, reported, if it does.
 func (c *compiler) artifact(m *block.Machine, name string) *block.Artifact {
 	var best *block.Artifact
 	most := -1
@@ -54,34 +55,55 @@ func (c *compiler) artifact(m *block.Machine, name string) *block.Artifact {
 		}
 	}
 	have, all := m.OS+"/"+m.Arch, c.Artifacts[name]
+	_, owned := rule.VersionOwners[name]
+	if best == nil && len(all) == 0 && (owned || !rule.NeedsVersion(c.Plan, name)) {
+		best = c.impliedArtifact(name)
+	}
 	switch {
 	case best == nil && c.failedBefore("artifact."+name+" "+have):
 	case best == nil && len(all) == 0 && c.failedBefore("artifact."+name):
 	case best == nil && len(all) == 0:
-		c.Fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and nothing is installed without a "+
-			"digest. Add: artifact %q { sha256 = \"...\" }.", name, name)
+		c.Fail(c.clusterAt(), "missing artifact", "The nodes need the artifact %q, and no block gives its version. Add: "+
+			"artifact %q { version = \"...\" }.", name, name)
 	case best == nil:
 		c.FailOn(m.Name, all[0].Range, "artifact for other nodes", "Node %q runs %s, and no block of the artifact %q is "+
-			"for that. Add one beside this: artifact %q { os = %q, sha256 = \"...\" }, each argument on a line of its own.",
-			m.Name, have, name, name, m.OS)
-	case best.For == "":
-		best.For = have
-		best.ForVersion = c.ownedVersion(m, name)
-	case best.For != have && !c.failedBefore("artifact at "+c.Files.Place(best.Range)):
-		argument := "os"
-		if strings.HasPrefix(best.For, m.OS+"/") {
-			argument = "arch"
-		}
-		c.Fail(best.Range, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the "+
-			"one do not run on the other, so one digest cannot be for both. Give each a block of the artifact %q with the "+
-			"argument %q.", best.For, have, name, argument)
-	}
-	if best != nil && best.For == have && best.ForVersion != c.ownedVersion(m, name) &&
-		!c.failedBefore("artifact version at "+c.Files.Place(best.Range)) {
-		c.Fail(best.Range, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact "+
-			"%q, and one digest cannot be for both. Use one version for all.", best.ForVersion, c.ownedVersion(m, name), name)
+			"for that. Add one with the argument os = %q beside this.", m.Name, have, name, m.OS)
+	default:
+		c.onePlatform(best, have, c.ownedVersion(m, name))
 	}
 	return best
+}
+
+// impliedArtifact stands for the block of an artifact of which the plan has to say nothing.
+func (c *compiler) impliedArtifact(name string) *block.Artifact {
+	if c.implied[name] == nil {
+		c.implied[name] = &block.Artifact{Section: &eval.Section{Scope: c.Scope, Block: c.Written["cluster"][0], OK: true},
+			Name: name, Range: c.clusterAt(), For: map[string]string{}}
+	}
+	return c.implied[name]
+}
+
+// onePlatform reports a block that is used for nodes of several platforms or versions, and names one file.
+func (c *compiler) onePlatform(a *block.Artifact, have, version string) {
+	if _, ok := a.For[have]; !ok {
+		a.For[have] = version
+	}
+	if a.First == "" {
+		a.First = have
+	}
+	switch {
+	case a.For[have] != version && !c.failedBefore("artifact version at "+c.Files.Place(a.Range)+" "+a.Name):
+		c.Fail(a.Range, "artifact for two versions", "Nodes of the plan want the versions %s and %s of the artifact "+
+			"%q, and one digest cannot be for both. Use one version for all.", a.For[have], version, a.Name)
+	case a.First != have && a.Pinned() && !c.failedBefore("artifact at "+c.Files.Place(a.Range)):
+		argument := "os"
+		if os, _, _ := strings.Cut(have, "/"); strings.HasPrefix(a.First, os+"/") {
+			argument = "arch"
+		}
+		c.Fail(a.Range, "artifact for two kinds of nodes", "Nodes of the plan run %s and %s, and the programs of the "+
+			"one do not run on the other, so one file cannot be for both. Give each a block of the artifact %q with the "+
+			"argument %q.", a.First, have, a.Name, argument)
+	}
 }
 
 // ownedVersion is the version of an artifact that another block gives, "" = none does.
@@ -96,15 +118,15 @@ func (c *compiler) ownedVersion(m *block.Machine, name string) string {
 // upstream name in the mirror, or its upstream address.
 func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (src steps.Source, ok bool) {
 	src = a.Source
-	if src.URL != "" || src.File != "" {
-		return src, true
-	}
-	if c.Mirror != nil && c.Mirror.Path == "" {
-		return src, false // what is wrong with the mirror was reported
-	}
 	version := a.Version
 	if owner, has := rule.VersionOwners[name]; has {
 		version = owner.Version(c.Cluster, m)
+	}
+	if src.URL != "" || src.File != "" {
+		return c.digest(m, a, version, src), true
+	}
+	if c.Mirror != nil && c.Mirror.Path == "" {
+		return src, false // what is wrong with the mirror was reported
 	}
 	if version == "" && rule.NeedsVersion(c.Plan, name) {
 		c.Fail(a.Range, "missing argument", "The artifact %q needs the argument \"version\": its upstream name or "+
@@ -131,7 +153,7 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 	default:
 		src.URL = address
 	}
-	return src, true
+	return c.digest(m, a, version, src), true
 }
 
 func (c *compiler) clusterAt() hcl.Range { return c.Written["cluster"][0].DefRange }

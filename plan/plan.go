@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"strings"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/lock"
 	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
@@ -39,6 +42,8 @@ type Options struct {
 	// Untrusted is for a plan of somebody else, such as that of a pull request: it reads no environment and no file
 	// outside its folder.
 	Untrusted bool
+	// Locking is for 'nodejoin lock': artifacts need no digest, and the lock need not fit.
+	Locking bool
 	// Limits bound what compiling may take; the zero value stands for DefaultLimits.
 	Limits Limits
 }
@@ -46,6 +51,7 @@ type Options struct {
 // Plan is a parsed plan: it is HCL, but may not be valid.
 type Plan struct {
 	opt    Options
+	path   string // as it was given to Load
 	files  *source.Files
 	blocks map[string][]*hcl.Block // by type, in order of files and lines
 	alone  bool                    // one file was named, not its folder
@@ -54,6 +60,14 @@ type Plan struct {
 	lost map[string]bool
 	// broken: the text is not HCL, or is for another version; it cannot be compiled.
 	broken bool
+	locked *lock.File // nil = there is none
+	lockAt string     // the lock's file, whether it exists or not
+}
+
+// IsFile reports whether a name is that of a file that makes a plan: one of its own, or its lock. Files of
+// values are not.
+func IsFile(name string) bool {
+	return strings.HasSuffix(name, Suffix) || strings.HasSuffix(name, lock.Suffix)
 }
 
 // Files are the sources that diagnostics of this plan point into, by file name.

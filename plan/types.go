@@ -4,7 +4,11 @@
 package plan
 
 import (
+	"github.com/hashicorp/hcl/v2"
+
 	"nodejoin/plan/block"
+	"nodejoin/plan/lock"
+	"nodejoin/steps"
 )
 
 // Compiled is a plan whose every node is an ordered list of step specs.
@@ -19,7 +23,24 @@ type Compiled struct {
 	Unvalued []string
 	Rollout  Rollout
 	Outputs  []block.Output // in the order of the plan
+	// Artifacts are what the nodes install, sorted by name and platform; without the agent.
+	Artifacts []Artifact
+	Lock      *lock.File // nil = the plan has none
+	LockFile  string     // path of the lock, whether it exists or not
 }
+
+// Artifact is what the nodes of one platform install under one name.
+type Artifact struct {
+	Name     string
+	OS, Arch string
+	Version  string       // "" = no block gives one
+	Address  string       // as the lock names its origin: https://..., mirror:FILE or file:PATH
+	Source   steps.Source // with the digests that the plan itself gives
+	Range    hcl.Range    // its block, or the cluster's where it has none
+}
+
+// Platform is the OS and architecture of the nodes: windows/amd64.
+func (a Artifact) Platform() string { return a.OS + "/" + a.Arch }
 
 // Rollout limits how Nodes that serve pods are changed.
 type Rollout struct {

@@ -41,7 +41,7 @@ func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bugRep
 	b := &bugReport{bundle.New(knownSecrets(p, vars, c))}
 	b.Add("about.txt", about(c, now))
 	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
-		if strings.HasSuffix(name, plan.Suffix) { // files of values may hold secrets
+		if plan.IsFile(name) { // files of values may hold secrets
 			b.Add("plan/"+filepath.Base(name), string(p.Shown(name)))
 		}
 	}

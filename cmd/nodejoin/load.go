@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -49,7 +48,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 func planDigest(files map[string]*hcl.File) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if strings.HasSuffix(name, plan.Suffix) {
+		if plan.IsFile(name) {
 			fmt.Fprintf(sum, "%q %d\n%s\n", filepath.Base(name), len(files[name].Bytes), files[name].Bytes)
 		}
 	}

@@ -80,7 +80,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	slices.Sort(in.Secret)
 	var files []saved.File
 	for name, f := range p.Files() {
-		if strings.HasSuffix(name, plan.Suffix) { // files of values may have secrets
+		if plan.IsFile(name) { // files of values may have secrets
 			files = append(files, saved.File{Name: filepath.Base(name), SHA256: saved.Digest(f.Bytes)})
 		}
 	}

@@ -76,6 +76,7 @@ func scriptParams(dir string) testscript.Params {
 			"silentapi":  cmdSilentAPI,
 			"within":     cmdWithin,
 			"closedport": cmdClosedPort,
+			"upstream":   cmdUpstream,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
 			"drift":      cmdDrift,

@@ -22,9 +22,15 @@ type Artifact struct {
 	Arch    string // as os
 	Range   hcl.Range
 	Used    bool
-	For     string // "windows/amd64" of the first node that got it
-	// ForVersion is the version that the first node wants; "" where no block gives one.
-	ForVersion string
+	// For are the platforms of the nodes that get it, "windows/amd64", each with the version that its first node
+	// wants; "" where no block gives one.
+	For   map[string]string
+	First string // the platform of the first node that got it
+}
+
+// Pinned reports whether it names one file, by its digest or origin, so that it is for one platform.
+func (a *Artifact) Pinned() bool {
+	return slices.ContainsFunc([]string{"sha256", "sha512", "url", "file"}, a.Has)
 }
 
 // Fits reports whether an artifact is for nodes of an OS and architecture, and how many of the
@@ -47,7 +53,7 @@ func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact
 			continue
 		}
 		a := &Artifact{Section: s, Name: name, Version: version(s, "version"), OS: s.Str("os"), Arch: s.Str("arch"),
-			Range: b.DefRange}
+			Range: b.DefRange, For: map[string]string{}}
 		knownOS(s, "os", a.OS)
 		knownArch(s, "arch", a.Arch)
 		a.Source = artifactSource(s, b.DefRange, false)
@@ -75,7 +81,8 @@ func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
 	return out
 }
 
-// source reads url, file, sha256 and sha512. If need is set, url or file is required.
+// artifactSource reads url, file, sha256 and sha512. If need is set, url or file and a digest are required; else
+// upstream's address and the lock complete it.
 func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")),
 		SHA512: strings.ToLower(s.Str("sha512"))}
@@ -102,7 +109,7 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512),
 			notHex(src.SHA512))
 	}
-	if !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
+	if need && !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
 		s.FailAt(at, "artifact without a digest",
 			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
 	}

@@ -165,15 +165,16 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "mirror", One: true, Doc: "a folder of artifacts under their upstream file names", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Required: true, Doc: "folder on the controller, relative to the plan"},
 	}},
-	{Name: "artifact", Labels: []string{"name"}, Doc: "digest and origin of something that is installed; in a plan " +
-		"with nodes of several operating systems or architectures one for each", Attrs: []eval.Attr{
+	{Name: "artifact", Labels: []string{"name"}, Doc: "version, origin and digest of something that is installed; " +
+		"the lock, which 'nodejoin lock' writes, has the digests that the plan does not give. With a digest or an origin " +
+		"it is for one operating system and architecture. Without a version of its own it may be left out", Attrs: []eval.Attr{
 		{Name: "os", Typ: cty.String, Doc: "operating system of the nodes that it is for, default any"},
 		{Name: "arch", Typ: cty.String, Doc: "architecture of the nodes that it is for, default any"},
 		{Name: "version", Typ: cty.String, Doc: "its version, where no other block gives it"},
 		{Name: "url", Typ: cty.String, Doc: "address, default upstream's"},
 		{Name: "file", Typ: cty.String, Doc: "file on the controller, relative to the plan"},
-		{Name: "sha256", Typ: cty.String, Doc: "digest in hex"},
-		{Name: "sha512", Typ: cty.String, Doc: "digest in hex"},
+		{Name: "sha256", Typ: cty.String, Doc: "digest in hex, default that of the lock, with which it must agree"},
+		{Name: "sha512", Typ: cty.String, Doc: "the same"},
 	}},
 	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
 }}

@@ -1,0 +1,128 @@
+// Package locker makes the lock of a plan: it reads every artifact and notes what it is.
+package locker
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/sync/errgroup"
+
+	"nodejoin/plan"
+	"nodejoin/plan/lock"
+	"nodejoin/steps"
+)
+
+// readers bounds how many artifacts are read at once.
+const readers = 4
+
+// Locker reads artifacts.
+type Locker struct {
+	// Open returns the bytes of an artifact, and their number or -1.
+	Open func(context.Context, steps.Source) (io.ReadCloser, int64, error)
+	// Upgrade takes what is upstream now, also where the lock has other bytes of the same version.
+	Upgrade bool
+}
+
+// Lock reads the artifacts of a plan and returns its lock. With errors in the diagnostics there is none. Every
+// artifact is read, so that one that has changed since it was locked is found.
+func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Diagnostics) {
+	entries := make([]lock.Entry, len(p.Artifacts))
+	faults := make([]*hcl.Diagnostic, len(p.Artifacts))
+	var g errgroup.Group
+	g.SetLimit(readers)
+	for i, a := range p.Artifacts {
+		g.Go(func() error {
+			entries[i], faults[i] = l.entry(ctx, a, p.Lock.Lookup(a.Name, a.Platform()))
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return none
+	faults = slices.DeleteFunc(faults, func(d *hcl.Diagnostic) bool { return d == nil })
+	f := &lock.File{Entries: entries}
+	f.Sort()
+	return f, faults
+}
+
+// entry reads an artifact. before is its entry so far, nil = none.
+func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry) (lock.Entry, *hcl.Diagnostic) {
+	e := lock.Entry{Name: a.Name, Platform: a.Platform(), Version: a.Version, Address: a.Address, Verified: lock.None}
+	r, err := l.read(ctx, a.Source)
+	if err != nil {
+		return e, fault(a.Range, "an artifact cannot be read", "%s for %s: %s. Check its version and address, and the "+
+			"proxy of this machine (HTTPS_PROXY); the lock stays as it is.", a.Name, a.Platform(), err)
+	}
+	if r.size == 0 {
+		return e, fault(a.Range, "an artifact cannot be read", "%s for %s: %s is empty.", a.Name, a.Platform(), a.Address)
+	}
+	e.Size, e.SHA256 = r.size, r.sha256
+	for _, d := range []struct{ name, want, have string }{
+		{"sha256", a.Source.SHA256, r.sha256}, {"sha512", a.Source.SHA512, r.sha512},
+	} {
+		if d.want == "" {
+			continue
+		}
+		if d.want != d.have {
+			return e, fault(a.Range, "wrong digest", "The plan gives %s for %s the %s %s, and %s has %s (%d bytes). It is "+
+				"not what the plan wants, or was tampered with. Get the file from its publisher, or correct the plan.", a.Name,
+				a.Platform(), d.name, d.want, a.Address, d.have, r.size)
+		}
+		e.Verified = lock.Digest
+	}
+	if a.Source.SHA512 != "" {
+		e.SHA512 = r.sha512
+	}
+	if g := l.changed(e, before); g != nil {
+		return e, g
+	}
+	return e, nil
+}
+
+// changed refuses an artifact whose bytes are not those that were locked for the same version and address, or
+// that are those of another version.
+func (l *Locker) changed(e lock.Entry, before *lock.Entry) *hcl.Diagnostic {
+	switch {
+	case before == nil:
+	case e.Version != before.Version && e.SHA256 == before.SHA256:
+		return fault(before.Range, "the artifact is another version", "%s has the same bytes that are locked here as "+
+			"version %s, and the plan wants %s. Put the file of that version there.", e.Address, before.Version, e.Version)
+	case e.Version != before.Version || e.Address != before.Address:
+	case e.SHA256 != before.SHA256 && !l.Upgrade:
+		return fault(before.Range, "the artifact has changed", "%s now has %d bytes with the sha256 %s; locked are %d "+
+			"bytes with %s. Publishers do not change what they have released, so it may have been tampered with. Ask its "+
+			"publisher; 'nodejoin lock --upgrade' takes it as it is now.", e.Address, e.Size, e.SHA256, before.Size,
+			before.SHA256)
+	}
+	return nil
+}
+
+// reading is what was read of an artifact.
+type reading struct {
+	size           int64
+	sha256, sha512 string
+}
+
+func (l *Locker) read(ctx context.Context, src steps.Source) (r reading, err error) {
+	body, promised, err := l.Open(ctx, src)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	small, large := sha256.New(), sha512.New()
+	r.size, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(small, large)}, struct{ io.Reader }{body},
+		make([]byte, 256<<10))
+	if err == nil && promised >= 0 && r.size != promised {
+		err = fmt.Errorf("%s: %d bytes, and %d were promised", src.Name(), r.size, promised)
+	}
+	r.sha256, r.sha512 = hex.EncodeToString(small.Sum(nil)), hex.EncodeToString(large.Sum(nil))
+	return r, err
+}
+
+func fault(at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/cmd/nodejoin/internal/locker"
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan"
+	"nodejoin/plan/lock"
+	"nodejoin/steps/artifact"
+)
+
+// lockCommand is one run of lock.
+type lockCommand struct {
+	*app
+	check, upgrade bool
+}
+
+func newLock(a *app) *cobra.Command {
+	x := &lockCommand{app: a}
+	c := &cobra.Command{
+		Use:   "lock [PLAN]",
+		Short: "Note the digests of all that a plan installs",
+		Long: `Reads every artifact of the plan, for every operating system and architecture of its nodes,
+and writes nodejoin.lock.hcl beside the plan: version, address, size, digest and how it was
+verified. Every command that reads the plan takes the digests from there and refuses a lock
+that does not fit the plan; 'nodejoin validate' does so without a network. A digest that the
+plan itself gives must agree. Keep the lock in version control.
+
+The artifacts are read from where the nodes get them, by the proxy and the certificate
+authorities of this machine. One that is locked already must still have the same bytes;
+--upgrade takes what is there now. A lock is written completely or not at all.
+
+The exit code is 0 if all is done, 1 if an artifact cannot be read or has changed, 2 with
+--check if the lock is not up to date, and 3 if the plan is not valid.`,
+		Example: `  nodejoin lock plans/prod             write the lock, and show what changes
+  nodejoin lock --check plans/prod     change nothing (for CI)`,
+		RunE: x.run,
+	}
+	a.planFlags(c)
+	c.Flags().BoolVar(&x.check, "check", false, "write nothing; exit with 2 if the lock is not up to date")
+	c.Flags().BoolVar(&x.upgrade, "upgrade", false,
+		"take what is there now, also where it has changed since it was locked")
+	return c
+}
+
+func (x *lockCommand) run(c *cobra.Command, args []string) error {
+	p, files, err := x.lockedPlan(args)
+	if err != nil {
+		return err
+	}
+	store := artifact.New(artifact.Options{Direct: true})
+	l := &locker.Locker{Open: store.Open, Upgrade: x.upgrade}
+	if n := len(p.Artifacts); n > 0 {
+		x.term.Say("Reading %d %s.", n, plural(n, "artifact"))
+	}
+	now, diags := l.Lock(c.Context(), p)
+	if err := c.Context().Err(); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		x.problems(ui.FromHCL(diags), files)
+		return exitError(exitFailed)
+	}
+	return x.finish(p, now)
+}
+
+// lockedPlan reads a plan whose lock need not fit it.
+func (x *lockCommand) lockedPlan(args []string) (*plan.Compiled, map[string]*hcl.File, error) {
+	vars, err := x.variables()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles, Env: x.lookupEnv,
+		Agent: anyAgent, Version: version, Locking: true})
+	var compiled *plan.Compiled
+	if !diags.HasErrors() {
+		var more hcl.Diagnostics
+		compiled, more = p.Compile()
+		diags = append(diags, more...)
+	}
+	x.problems(ui.FromHCL(diags), p.Files())
+	if diags.HasErrors() {
+		return nil, nil, exitError(exitInvalid)
+	}
+	return compiled, p.Files(), nil
+}
+
+// finish shows what changes and writes the lock.
+func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
+	changes := locker.Changes(p.Lock, now)
+	locker.Write(x.term.Out, changes, ui.CleanLine)
+	name := ui.CleanLine(filepath.Base(p.LockFile))
+	switch {
+	case len(changes) == 0 && (p.Lock != nil || len(now.Entries) == 0):
+		x.term.Say("No changes: %d %s, all as locked.", len(now.Entries), plural(len(now.Entries), "artifact"))
+		return nil
+	case x.check:
+		x.term.Say("%s is not up to date; 'nodejoin lock' writes it.", name)
+		return exitError(exitPending)
+	}
+	if err := atomicfile.Write(p.LockFile, now.Format(), 0o644); err != nil {
+		return fmt.Errorf("writing the lock: %w", err)
+	}
+	x.term.Say("Wrote %s: %d %s. Review it, and keep it in version control.", name, len(now.Entries),
+		plural(len(now.Entries), "artifact"))
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// cmdUpstream starts a server of artifacts on loopback: upstream FOLDER. It sets UPSTREAM to its address. Files of
+// the folder are at /NAME as they are; at /cut/NAME each answer ends in the middle, at /more/NAME it promises more
+// bytes than there are, at /less/NAME fewer, at /absent/NAME and for what is not there it says 404.
+func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: upstream FOLDER")
+	}
+	folder := ts.MkAbs(args[0])
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		how, name, split := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if !split {
+			how, name = "", how
+		}
+		b, err := os.ReadFile(filepath.Join(folder, filepath.Base(name)))
+		if err != nil || how == "absent" {
+			http.NotFound(w, r)
+			return
+		}
+		promised := map[string]int{"": len(b), "cut": len(b), "more": len(b) + 10, "less": len(b) - 10}[how]
+		if how == "cut" {
+			b = b[:len(b)/2]
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(promised))
+		_, _ = w.Write(b[:min(len(b), promised)])
+		w.(http.Flusher).Flush()
+		if len(b) != promised {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	ts.Defer(srv.Close)
+	ts.Setenv("UPSTREAM", srv.URL)
+}

@@ -1,0 +1,72 @@
+// Package lock is the format of a plan's lock file: which bytes each artifact of the plan has, where they come
+// from, and who vouches for them. 'nodejoin lock' writes it; the plan reads it.
+package lock
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+const (
+	// FileName is the lock of a folder's plan, beside its files.
+	FileName = "nodejoin.lock.hcl"
+	// Suffix ends the name of every lock. A plan of one file among others in a folder has its own: a.join.hcl has
+	// a.lock.hcl.
+	Suffix = ".lock.hcl"
+)
+
+// format is the version of the file's form.
+const format = 1
+
+// How an artifact was verified when it was locked.
+const (
+	Checksum = "checksum" // its publisher's checksum file names the digest
+	Digest   = "digest"   // the plan itself gives a digest, and the bytes have it
+	None     = "none"     // nobody vouches for the digest: it is that of the bytes as they were read
+)
+
+// Entry is one artifact for the nodes of one system.
+type Entry struct {
+	Name     string    // containerd
+	Platform string    // windows/amd64
+	Version  string    // "" = no block of the plan gives one
+	Address  string    // https://..., mirror:FILE or file:PATH
+	Size     int64     // bytes
+	SHA256   string    // lower-case hex
+	SHA512   string    // the same; "" = the plan gives none
+	Verified string    // one of the constants
+	Checksum string    // address of the checksum file; "" = none
+	Range    hcl.Range // in the file that it was read from
+}
+
+// Same reports whether two entries say the same, wherever they stand.
+func (e Entry) Same(o Entry) bool {
+	e.Range, o.Range = hcl.Range{}, hcl.Range{}
+	return e == o
+}
+
+// File is a lock. A nil File is that of a plan without one.
+type File struct{ Entries []Entry }
+
+// Lookup returns the entry of an artifact; nil = none.
+func (f *File) Lookup(name, platform string) *Entry {
+	if f == nil {
+		return nil
+	}
+	for i := range f.Entries {
+		if e := &f.Entries[i]; e.Name == name && e.Platform == platform {
+			return e
+		}
+	}
+	return nil
+}
+
+// Sort puts the entries into the order of the file.
+func (f *File) Sort() {
+	slices.SortFunc(f.Entries, func(a, b Entry) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
+	})
+}

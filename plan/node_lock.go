@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/block"
+	"nodejoin/steps"
+)
+
+// digest completes the source of an artifact with the digest of the lock, and notes what the lock has to say.
+// The source has its origin.
+func (c *compiler) digest(m *block.Machine, a *block.Artifact, version string, src steps.Source) steps.Source {
+	w := wanted{Artifact{Name: a.Name, OS: m.OS, Arch: m.Arch, Version: version, Source: src, Range: a.Range}, nil, a}
+	w.Address = originOf(a, src)
+	w.entry = c.lock.Lookup(a.Name, w.Platform())
+	if !slices.ContainsFunc(c.wanted, func(o wanted) bool { return o.Name == w.Name && o.Platform() == w.Platform() }) {
+		c.wanted = append(c.wanted, w)
+	}
+	if !w.pinned() && w.entry != nil {
+		src.SHA256 = w.entry.SHA256
+	}
+	return src
+}
+
+// originOf is the origin of an artifact as locks name it. It is the same on every machine, and shows nothing that
+// may be secret.
+func originOf(a *block.Artifact, src steps.Source) string {
+	written := func(name string) string { return path.Clean(filepath.ToSlash(a.Str(name))) }
+	switch {
+	case src.URL != "":
+		return steps.ShowURL(src.URL)
+	case a.Has("file"):
+		return "file:" + written("file")
+	}
+	return "mirror:" + filepath.Base(src.File)
+}
+
+// artifacts are what the nodes install.
+func (c *compiler) artifacts() (out []Artifact) {
+	for _, w := range c.wanted {
+		out = append(out, w.Artifact)
+	}
+	slices.SortFunc(out, func(a, b Artifact) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform(), b.Platform()))
+	})
+	return out
+}
+
+// judgeLock reports artifacts without a digest, and a lock that does not fit the plan.
+func (c *compiler) judgeLock() {
+	if c.opt.Locking {
+		return
+	}
+	slices.SortFunc(c.wanted, func(a, b wanted) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform(), b.Platform()))
+	})
+	c.unlocked()
+	if c.lock != nil {
+		c.misfits()
+	}
+	if len(c.Machines) > 0 && !c.List.HasErrors() && len(c.Unvalued) == 0 {
+		c.idleEntries()
+	}
+}
+
+// unlocked reports the artifacts of a plan without a lock that have no digest.
+func (c *compiler) unlocked() {
+	if c.lock != nil {
+		return
+	}
+	var names []string
+	var at *hcl.Range
+	for _, w := range c.wanted {
+		if w.pinned() {
+			continue
+		}
+		names = append(names, w.Name+" for "+w.Platform())
+		if at == nil {
+			at = &w.Range
+		}
+	}
+	if at != nil {
+		c.Fail(*at, "artifact without a digest", "Nothing is installed unchecked, and no digest is known of %s. Run '%s', "+
+			"which reads what the plan installs and keeps the digests in %s; or give each artifact its sha256.",
+			strings.Join(names, ", "), c.lockCommand(""), filepath.Base(c.lockFile))
+	}
+}
+
+// misfits reports, as one, what of the lock does not fit the plan.
+func (c *compiler) misfits() {
+	var lines []string
+	var at *hcl.Range
+	for _, w := range c.wanted {
+		why, e := "", w.entry
+		switch {
+		case e == nil && w.pinned():
+		case e == nil:
+			why = "is not in it"
+		case e.Version != w.Version && e.Version != "" && w.Version != "":
+			why = fmt.Sprintf("has the version %s in it, and the plan wants %s", e.Version, w.Version)
+		case e.Version != w.Version:
+			why = fmt.Sprintf("has the version %q in it, and %q in the plan", e.Version, w.Version)
+		case e.Address != w.Address:
+			why = fmt.Sprintf("comes from %s in it, and from %s in the plan", e.Address, w.Address)
+		default:
+			c.disagrees(w)
+		}
+		if why == "" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s for %s %s.", w.Name, w.Platform(), why))
+		if e != nil && at == nil {
+			at = &e.Range
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if at == nil { // none of them is in the lock
+		for _, w := range c.wanted {
+			if w.entry == nil && !w.pinned() && at == nil {
+				at = &w.Range
+			}
+		}
+	}
+	c.Fail(*at, "the lock does not fit the plan", "%s %s Nothing is installed unchecked. Run '%s', and look at what it "+
+		"changes.", filepath.Base(c.lockFile)+":", strings.Join(lines, " "), c.lockCommand(""))
+}
+
+// disagrees reports a digest of the plan that the lock has differently.
+func (c *compiler) disagrees(w wanted) {
+	for _, d := range []struct{ name, plan, lock string }{
+		{"sha256", w.Source.SHA256, w.entry.SHA256}, {"sha512", w.Source.SHA512, w.entry.SHA512},
+	} {
+		if d.plan == "" || d.lock == "" || d.plan == d.lock {
+			continue
+		}
+		c.Fail(w.block.At(d.name), "the plan and its lock disagree", "The plan gives %s for %s the %s %s, and its lock "+
+			"has %s (%s). One of them is not what its publisher made. Correct it here; or, if the plan is right, run '%s'.",
+			w.Name, w.Platform(), d.name, d.plan, d.lock, c.Files.Place(w.entry.Range), c.lockCommand("--upgrade "))
+		return
+	}
+}
+
+// idleEntries reports, as one, entries of the lock that no node needs.
+func (c *compiler) idleEntries() {
+	if c.lock == nil {
+		return
+	}
+	var names []string
+	var at hcl.Range
+	for _, e := range c.lock.Entries {
+		if !slices.ContainsFunc(c.wanted, func(w wanted) bool { return w.Name == e.Name && w.Platform() == e.Platform }) {
+			if names = append(names, e.Name+" for "+e.Platform); len(names) == 1 {
+				at = e.Range
+			}
+		}
+	}
+	if len(names) > 0 {
+		c.Warn(at, "unused lock entry", "No node of the plan needs %s. '%s' removes it from the lock.",
+			strings.Join(names, ", "), c.lockCommand(""))
+	}
+}
+
+// lockCommand is the command that locks this plan.
+func (c *compiler) lockCommand(flags string) string {
+	text := "nodejoin lock " + flags
+	switch {
+	case c.path == "" || c.path == ".":
+		return strings.TrimSpace(text)
+	case strings.ContainsAny(c.path, " '"):
+		return text + `"` + c.path + `"`
+	}
+	return text + c.path
+}
