@@ -109,6 +109,12 @@ func (b *build) linFlannel() {
 		"flannel_cni", "subnet_env")
 }
 
+// proxyChains are prefixes of the chains that kube-proxy makes, and the kubelet does not (kubernetes
+// pkg/proxy/iptables/proxier.go, pkg/proxy/ipvs/proxier.go): they go with it while the kubelet stays.
+var proxyChains = []string{"KUBE-EXT", "KUBE-FORWARD", "KUBE-FW-", "KUBE-IPVS-", "KUBE-LOAD-BALANCER",
+	"KUBE-MARK-MASQ", "KUBE-NODE", "KUBE-POSTROUTING", "KUBE-PROXY-", "KUBE-SEP-", "KUBE-SERVICES",
+	"KUBE-SOURCE-RANGES-", "KUBE-SVC-", "KUBE-SVL-"}
+
 // linProxy adds kube-proxy.
 func (b *build) linProxy() {
 	b.add("kube_proxy_config", "file", "kube-proxy configuration",
@@ -125,7 +131,7 @@ func (b *build) linProxy() {
 		ServiceConfig: linService("kube-proxy", "Kubernetes network proxy", command),
 		Watch:         []string{linProxyConfig, linProxyKube},
 		Log:           b.linLog("kube-proxy"),
-		Chains:        []string{"KUBE-"},
+		Chains:        proxyChains,
 		FilterTables:  tables,
 	}, "kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kubelet_ready", "subnet_env")
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",

@@ -14,6 +14,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 )
 
@@ -295,4 +296,40 @@ func TestFileAndFolderTakeTurns(t *testing.T) {
 		w.calls.Load() != 0 {
 		t.Errorf("have %v, %d mutating calls; report %+v", e, w.calls.Load(), r.Hosts[0].Err)
 	}
+}
+
+// The packet filter's chains of a kube-proxy that the plan no longer has go with it; those of the kubelet stay.
+func TestChainsGoWithKubeProxy(t *testing.T) {
+	w := newWorld(t)
+	chains := func() (names []string) {
+		t.Helper()
+		h, err := sandbox.Open(t.Context(), sandbox.Config{Path: w.sandboxDir(), OS: "linux"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := h.FilterChains(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	if err := w.applied(planOf("linux")); err != nil {
+		t.Fatal(err)
+	}
+	if have := chains(); !slices.Contains(have, "KUBE-SERVICES") {
+		t.Fatalf("kube-proxy has made no chains: %v", have)
+	}
+	without := planOf("linux")
+	without.parts = append(without.parts, in("proxy", "node", "kube_proxy { enabled = false }"))
+	if err := w.applied(without); err != nil {
+		t.Fatal(err)
+	}
+	have := chains()
+	if slices.Contains(have, "KUBE-SERVICES") || !slices.Contains(have, "KUBE-KUBELET-CANARY") {
+		t.Errorf("chains without kube-proxy: %v", have)
+	}
+	w.mustBeQuiet()
 }

@@ -85,8 +85,8 @@ func pairs(t *testing.T) (n int, seed uint64) {
 // the machine as it was, with all that is of others on it (seedForeign).
 //
 // Not compared, as it stays until the leave or is of others: the machine's name and features; Namespaces; what flannel
-// notes at the Node; the kubelet's serving certificate; interfaces and chains where the cluster has a network or a
-// kube-proxy of its own (forNone); the order of the lines of /etc/environment. The plans of a pair do not differ in
+// notes at the Node; the kubelet's serving certificate; interfaces and chains where the cluster has a network of its
+// own (forNone); the order of the lines of /etc/environment. The plans of a pair do not differ in
 // what is the cluster's or the machine's (ofPair).
 //
 // NODEJOIN_PAIRS sets how many pairs are drawn for each system, NODEJOIN_SEED draws those of a failure.
@@ -146,11 +146,10 @@ func facts(t *testing.T, w *world, a, b drawn) map[string]string {
 	return out
 }
 
-// forNone leaves out what is the cluster's: with network "none" and with its own kube-proxy, packet filter and
-// interfaces are not nodejoin's.
+// forNone leaves out what is the cluster's: with network "none", packet filter and interfaces are not nodejoin's.
 func forNone(facts map[string]string, a, b drawn) {
 	for _, d := range []drawn{a, b} {
-		if _, ok := d.needs()["flanneld"]; !ok || strings.Contains(d.text(), "enabled = false") {
+		if _, ok := d.needs()["flanneld"]; !ok {
 			delete(facts, "state: chains")
 			delete(facts, "state: links")
 		}
