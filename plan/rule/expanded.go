@@ -2,11 +2,13 @@ package rule
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
@@ -66,6 +68,37 @@ func onceMade(p *block.Plan, x *Expanded) {
 			continue
 		}
 		own[key] = s.ID
+	}
+}
+
+// reservedOnce reports steps that reserve ports which another step, or the host block, reserves: Windows refuses a
+// range that overlaps with one that is there.
+func reservedOnce(p *block.Plan, x *Expanded) {
+	type reserved struct {
+		host.PortRange
+		by string
+	}
+	var before []reserved
+	for _, one := range x.RecipeSettings.Steps {
+		if r, ok := one.Args.(*kinds.ReservedPorts); ok {
+			before = append(before, reserved{host.PortRange(*r), "the host block of the node"})
+		}
+	}
+	for _, s := range x.Given {
+		step, ok := kinds.As[kinds.ReservedPorts](s)
+		if !ok {
+			continue
+		}
+		r := host.PortRange(*step)
+		for _, o := range before {
+			if o.Protocol == r.Protocol && o.First <= r.Last && r.First <= o.Last {
+				p.FailOn(x.Name, x.Origins[s.ID].Block.DefRange, "ports reserved twice", "The step %q reserves %s on node %q, "+
+					"and %s reserves %s: a port can be reserved only once. Leave the ports out of one of them.", s.ID, r, x.Name,
+					o.by, o.PortRange)
+				break
+			}
+		}
+		before = append(before, reserved{r, fmt.Sprintf("the step %q", s.ID)})
 	}
 }
 

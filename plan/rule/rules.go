@@ -69,6 +69,7 @@ var rules = []Rule{
 	{name: "arguments without effect", step: withoutEffect},
 	{name: "contents of steps", step: stepContents},
 	{name: "one thing, one step", expanded: onceMade},
+	{name: "ports reserved once", expanded: reservedOnce},
 	{name: "one object, one manifest", expanded: onceWritten},
 	{name: "one port, one program", expanded: programPorts},
 }

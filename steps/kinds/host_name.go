@@ -20,7 +20,8 @@ var hostNameKind = steps.Kind{Name: "host_name", Place: steps.OnHost, AfterBoot:
 		Snapshot: steps.SnapshotNone,
 		Stays:    "the Node is known by it; the earlier name is restored when the machine leaves"}},
 	New:    func() any { return &HostName{} },
-	Claims: steps.Claims((*HostName).claims)}
+	Claims: steps.Claims((*HostName).claims),
+	Makes:  steps.Makes((*HostName).thing)}
 
 // HostName is the name of the machine. Names have no case (RFC 1123), so one that
 // differs in that only is left as it is. Whether a name counts already on Windows is for
@@ -31,6 +32,10 @@ type HostName struct {
 
 // hostNameKey is the key of the claim that holds the earlier name.
 var hostNameKey = hostNamePrefix.Of("machine")
+
+func (n *HostName) thing(string) steps.Thing {
+	return steps.Thing{Key: hostNameKey, Words: "the machine's name"}
+}
 
 func (n *HostName) claims(*steps.Env) []record.Key { return []record.Key{hostNameKey} }
 
