@@ -59,7 +59,7 @@ func windowsDimensions() map[string][]choice {
 		"defender": args("host", `defender_exclusions = true`),
 		"smb":      args("host", `smb_names = true`),
 		"dynamic":  args("host", `dynamic_ports = "16385-65535"`),
-		"reserved": args("host", `reserved_ports = ["31000-31100/tcp"]`),
+		"reserved": args("host", `reserved_ports = ["29000-29100/tcp"]`),
 		"defaults": args("host", "defaults = true\n reboot = \"auto\""),
 		"boots": args("host", "page_file = 8096\n reboot = \"auto\"", "crash_dump = \"small\"\n reboot = \"auto\"",
 			"tcp_keepalive = \"60s\"\n reboot = \"auto\"",
