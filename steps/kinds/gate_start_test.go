@@ -98,3 +98,39 @@ func TestGateOfAServiceThatWasJustStarted(t *testing.T) {
 		})
 	}
 }
+
+// TestGateOfAServiceThatOthersStarted: what is gone behind a service that its recovery or a person has started is
+// drift, and comes back in seconds; soon after a boot it may still come by itself, and is waited for.
+func TestGateOfAServiceThatOthersStarted(t *testing.T) {
+	for name, c := range map[string]struct{ up, least, most time.Duration }{
+		"long after the boot": {time.Hour, 5 * time.Second, 20 * time.Second},
+		"soon after the boot": {time.Second, 50 * time.Second, 70 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &network{Host: stepstest.OpenHost(t, "windows")}
+				stepstest.Put(t, h, `C:\k\x.exe`, "x")
+				gate := stepstest.Spec("file_ready", "gate",
+					&kinds.FileReady{Path: networkFile, Contains: "done", Service: "x"})
+				gate.Timeout, gate.After = 3*time.Minute, []string{"x"}
+				list := []steps.Spec{stepstest.Spec("service", "x", stepstest.Service("x", `C:\k\x.exe`)), gate}
+				apply := func() {
+					t.Helper()
+					_, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", list)
+					stepstest.Must(t, err)
+				}
+				apply()
+				time.Sleep(c.up)
+				stepstest.Must(t, h.StopService(t.Context(), "x"))
+				stepstest.Must(t, h.Host.StartService(t.Context(), "x"))
+				stepstest.Must(t, h.Remove(t.Context(), networkFile))
+				h.began = 0
+				start := time.Now()
+				apply()
+				if took := time.Since(start); h.began != 1 || took < c.least || took > c.most {
+					t.Errorf("x was started %d times, after %s", h.began, took)
+				}
+			})
+		})
+	}
+}

@@ -138,12 +138,25 @@ func (g readiness) check(ctx context.Context, r host.Reader, e *steps.Env) (step
 	return wait, nil
 }
 
-// Bounds of what may come back by itself: in a service that nodejoin started, and in one that
-// a boot or its recovery started since.
+// Bounds of what may come back by itself: in a service that nodejoin started, in one that its recovery or a person
+// started since, and in one that a boot may have started.
 const (
-	opensAgain      = 3 * time.Second
-	opensAfterStart = time.Minute
+	opensAgain         = 3 * time.Second
+	opensAfterRecovery = 10 * time.Second
+	opensAfterBoot     = time.Minute
+	bootMost           = 5 * time.Minute // no boot takes longer until its services have started
 )
+
+// opensWithin is how long what a service has made may take to come back.
+func opensWithin(e *steps.Env, svc host.Service) time.Duration {
+	switch {
+	case !e.StartedByOthers(svc):
+		return opensAgain
+	case !e.Facts.BootTime.IsZero() && time.Since(e.Facts.BootTime) > bootMost:
+		return opensAfterRecovery
+	}
+	return opensAfterBoot
+}
 
 // restart brings back what a service that runs has made and that is gone, unless it comes by
 // itself. The service's own step has seen that it runs.
@@ -152,11 +165,7 @@ func (g readiness) restart(ctx context.Context, h host.Host, e *steps.Env) error
 	if err != nil || ended(svc) {
 		return err // the wait says it
 	}
-	within := opensAgain
-	if e.StartedByOthers(svc) {
-		within = opensAfterStart
-	}
-	bound, cancel := context.WithTimeout(ctx, within)
+	bound, cancel := context.WithTimeout(ctx, opensWithin(e, svc))
 	defer cancel()
 	err = wait.Until(bound, lookMost, func() (bool, error) {
 		o, err := g.look(bound, h)
