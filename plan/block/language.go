@@ -167,7 +167,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	}},
 	{Name: "artifact", Labels: []string{"name"}, Doc: "version, origin and digest of something that is installed; " +
 		"the lock, which 'nodejoin lock' writes, has the digests that the plan does not give. With a digest or an origin " +
-		"it is for one operating system and architecture. Without a version of its own it may be left out", Attrs: []eval.Attr{
+		"it is for one operating system and architecture. Without a version of its own it may be " +
+		"left out", Attrs: []eval.Attr{
 		{Name: "os", Typ: cty.String, Doc: "operating system of the nodes that it is for, default any"},
 		{Name: "arch", Typ: cty.String, Doc: "architecture of the nodes that it is for, default any"},
 		{Name: "version", Typ: cty.String, Doc: "its version, where no other block gives it"},
