@@ -128,6 +128,7 @@ type Remark struct {
 	Arg     string
 	Summary string // of the diagnostic; "" = the argument has no effect
 	Detail  string
+	Warning bool // it works, but not as one may think
 }
 
 // Installs makes Kind.Installs of a function that takes the kind's own struct.
