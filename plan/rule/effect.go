@@ -26,11 +26,12 @@ func withoutEffect(_ *block.Plan, m *block.Machine, a *block.Step) {
 	}
 	w := steps.Written{OS: m.OS, Has: s.Has, Constant: func(name string) bool { return constant(s, name) }}
 	for _, r := range a.Kind.Review(a.Value, w) {
+		summary := r.Summary
 		switch {
 		case r.Warning:
-			s.Scope.Warn(s.Attrs[r.Arg].NameRange, r.Summary, "%s", r.Detail)
-		case r.Summary != "":
-			s.Fail(r.Arg, r.Summary, "%s", r.Detail)
+			s.Scope.Warn(s.Attrs[r.Arg].NameRange, summary, "%s", r.Detail)
+		case summary != "":
+			s.Fail(r.Arg, summary, "%s", r.Detail)
 		default:
 			fail(r.Arg, "%s", r.Detail)
 		}

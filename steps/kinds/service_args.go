@@ -90,7 +90,8 @@ func (s *Service) secrets(shown func(string) string) {
 
 func (s *Service) review(w steps.Written) (out []steps.Remark) {
 	if w.OS == "windows" && len(s.SensitiveEnvironment) > 0 && w.Has("sensitive_environment") {
-		out = append(out, steps.Remark{Arg: "sensitive_environment", Summary: "users of the machine may read it", Warning: true,
+		out = append(out, steps.Remark{Arg: "sensitive_environment", Warning: true,
+			Summary: "users of the machine may read it",
 			Detail: "Windows keeps the environment of a service in its registry key, which users of the machine may read. " +
 				"nodejoin hides these values only in what it prints and keeps. Give the service the secret in a file with " +
 				"access = \"private\" instead."})
