@@ -60,8 +60,8 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 		x.term.Say("Reading %d %s.", n, plural(n, "artifact"))
 	}
 	now, diags := l.Lock(c.Context(), p)
-	if err := c.Context().Err(); err != nil {
-		return err
+	if c.Context().Err() != nil {
+		return exitError(exitInterrupted)
 	}
 	if diags.HasErrors() {
 		x.problems(ui.FromHCL(diags), files)

@@ -13,7 +13,8 @@ import (
 
 // cmdUpstream starts a server of artifacts on loopback: upstream FOLDER. It sets UPSTREAM to its address. Files of
 // the folder are at /NAME as they are; at /cut/NAME each answer ends in the middle, at /more/NAME it promises more
-// bytes than there are, at /less/NAME fewer, at /absent/NAME and for what is not there it says 404.
+// bytes than there are, at /less/NAME fewer, at /absent/NAME and for what is not there it says 404; at /hang/NAME it
+// says nothing, and writes a file named asked into the folder.
 func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: upstream FOLDER")
@@ -27,6 +28,11 @@ func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 		b, err := os.ReadFile(filepath.Join(folder, filepath.Base(name)))
 		if err != nil || how == "absent" {
 			http.NotFound(w, r)
+			return
+		}
+		if how == "hang" {
+			_ = os.WriteFile(filepath.Join(folder, "asked"), nil, 0o600)
+			<-r.Context().Done()
 			return
 		}
 		promised := map[string]int{"": len(b), "cut": len(b), "more": len(b) + 10, "less": len(b) - 10}[how]
