@@ -30,7 +30,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Outputs: c.Outputs,
+	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
 		Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster
@@ -53,13 +53,14 @@ func (c *compiler) run(alone bool) *Compiled {
 	}
 	c.judgeLock()
 	// Else what seems unused may be misspelt elsewhere, or be used by what is not known.
-	if !c.List.HasErrors() && len(c.Unvalued) == 0 {
+	if !c.List.HasErrors() && len(c.Unvalued)+len(c.Unread) == 0 {
 		c.idle(stepBlocks)
 		rule.Unused(c.Plan)
 		c.unusedArtifacts()
 	}
 	out.Artifacts, out.Lock, out.LockFile = c.artifacts(), c.lock, c.lockFile
 	out.Rollout = c.rollout(len(out.Nodes))
+	slices.SortFunc(out.Data, func(a, b block.Data) int { return strings.Compare(a.Address, b.Address) })
 	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
@@ -76,7 +77,7 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 		limits = DefaultLimits
 	}
 	c := newCompiler(p)
-	return limits.within(&c.At, func() (*Compiled, hcl.Diagnostics) {
+	return limits.within(&c.At, c.Waited, func() (*Compiled, hcl.Diagnostics) {
 		c.Extend(p.early.List)
 		out := c.run(p.alone)
 		list := c.Sorted()

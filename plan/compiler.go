@@ -43,7 +43,9 @@ type agent struct {
 }
 
 func newCompiler(p *Plan) *compiler {
-	d := &block.Plan{Scope: eval.NewScope(p.files, p.opt.Env), Written: p.blocks, Lost: p.lost}
+	scope := eval.NewScope(p.files, p.opt.Env)
+	scope.Program = p.opt.Program
+	d := &block.Plan{Scope: scope, Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
 		lock: p.locked, lockFile: p.lockAt, path: p.path, implied: map[string]*block.Artifact{},
 		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},

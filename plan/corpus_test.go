@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"nodejoin/plan"
+	"nodejoin/plan/eval"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 )
@@ -37,6 +38,7 @@ const wantFile = "want"
 //	var NAME=VALUE      as --var; no diagnostic may show the value of "secret"
 //	varfile FILE        as --var-file
 //	env NAME=VALUE      the controller's environment
+//	exec COMMAND=OUTPUT what the program of a data block prints; others are not in PATH
 //	version VERSION     of nodejoin, default 0.1.0
 //	path PATH           what is loaded, default the folder
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
@@ -69,7 +71,8 @@ func runCase(t *testing.T, file string, valid bool) {
 	}
 	dir := t.TempDir()
 	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent},
-		env: map[string]string{}}
+		env: map[string]string{}, programs: map[string]string{}}
+	c.opt.Program = c.program
 	c.opt.Env = func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
 	if err := c.directives(string(ar.Comment)); err != nil {
 		t.Fatal(err)
@@ -137,6 +140,7 @@ type corpusCase struct {
 	dir, path string
 	opt       plan.Options
 	env       map[string]string
+	programs  map[string]string
 	recipe    bool
 	show      []string
 }
@@ -147,6 +151,19 @@ func (c *corpusCase) write(name string, data []byte) error {
 		return err
 	}
 	return os.WriteFile(to, data, 0o644)
+}
+
+// program stands for the programs of data blocks, which cmd/nodejoin really runs.
+func (c *corpusCase) program(p eval.Program) ([]byte, error) {
+	name := strings.TrimPrefix(strings.Join(p.Command, " "), c.dir+string(filepath.Separator))
+	if out, ok := c.programs[name]; ok && p.Dir == c.dir {
+		return []byte(strings.ReplaceAll(out, "$ENV", strings.Join(p.Env, " "))), nil
+	}
+	stderr := "no such zone"
+	if name == "secretly" {
+		stderr = c.opt.Vars["secret"]
+	}
+	return nil, &eval.ProgramError{What: "ended with exit status 3", Remedy: "Try again.", Stderr: stderr}
 }
 
 func (c *corpusCase) directives(text string) error {
@@ -170,6 +187,8 @@ func (c *corpusCase) directives(text string) error {
 			c.opt.VarFiles = append(c.opt.VarFiles, filepath.Join(c.dir, rest))
 		case "env":
 			c.env[name] = value
+		case "exec":
+			c.programs[name] = value
 		case "version":
 			c.opt.Version = rest
 		case "path":
@@ -280,6 +299,13 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			fmt.Fprintf(b, " # %s", o.Description)
 		}
 		b.WriteByte('\n')
+	}
+	for _, d := range out.Data {
+		fmt.Fprintf(b, "data %s from %s at %s\n", d.Address, d.From, d.Source)
+		optional(b, "sha256", d.SHA256)
+	}
+	for _, u := range out.Unread {
+		fmt.Fprintf(b, "not read %s\n", u)
 	}
 	for _, m := range out.Manifests {
 		fmt.Fprintf(b, "manifest %s at %s\n    %s\n", m.Name, m.Source, strings.ReplaceAll(strings.TrimSpace(m.Content),

@@ -95,7 +95,8 @@ func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
 		inner := strings.TrimPrefix(path+"/"+b.Type, "/")
 		used[inner] = true
 		noteBody(used, inner, b.Body)
-		if len(b.Labels) > 0 && slices.Contains([]string{"step", "connection", "join", "runtime", "network"}, b.Type) {
+		withKinds := []string{"step", "connection", "join", "runtime", "network", "data"}
+		if len(b.Labels) > 0 && slices.Contains(withKinds, b.Type) {
 			inner += " " + b.Labels[0]
 			used[inner] = true
 			noteBody(used, inner, b.Body)

@@ -13,8 +13,8 @@ import (
 // Limits bound what compiling one plan may take. Expressions can ask for any amount of work (a for in a for in a for);
 // without a limit a mistake, or a plan of somebody else, ends with the controller out of memory.
 type Limits struct {
-	Time   time.Duration
-	Memory uint64 // bytes of the heap of the whole process
+	Time   time.Duration // without that of the programs of data blocks, which have bounds of their own
+	Memory uint64        // bytes of the heap of the whole process
 }
 
 // DefaultLimits are fifty times what a plan of 10,000 nodes takes in time, and ten times in memory.
@@ -22,9 +22,10 @@ var DefaultLimits = Limits{Time: time.Minute, Memory: 4 << 30}
 
 // within runs the compilation and waits for it until a limit is reached; then it returns a diagnostic that points to
 // the expression at work. What was begun cannot be interrupted: it runs on, unheard, until the program ends.
-func (l Limits) within(at *atomic.Pointer[hcl.Range], compile func() (*Compiled, hcl.Diagnostics)) (
-	*Compiled, hcl.Diagnostics,
-) {
+// waited is the time so far that it has waited for programs.
+func (l Limits) within(at *atomic.Pointer[hcl.Range], waited func() time.Duration,
+	compile func() (*Compiled, hcl.Diagnostics),
+) (*Compiled, hcl.Diagnostics) {
 	type result struct {
 		out    *Compiled
 		list   hcl.Diagnostics
@@ -41,7 +42,9 @@ func (l Limits) within(at *atomic.Pointer[hcl.Range], compile func() (*Compiled,
 		}()
 		r.out, r.list = compile()
 	}()
-	late := time.After(l.Time)
+	start := time.Now()
+	late := time.NewTimer(l.Time)
+	defer late.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -51,7 +54,11 @@ func (l Limits) within(at *atomic.Pointer[hcl.Range], compile func() (*Compiled,
 				panic(r.failed)
 			}
 			return r.out, r.list
-		case <-late:
+		case <-late.C:
+			if left := l.Time + waited() - time.Since(start); left > 0 {
+				late.Reset(left)
+				continue
+			}
 			return nil, beyond(at.Load(), fmt.Sprintf("After %s the plan is not compiled.", l.Time))
 		case <-tick.C:
 			if used := heap(); used > l.Memory {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nodejoin/plan"
+	"nodejoin/plan/eval"
 )
 
 // TestLimits compiles plans whose expressions ask for more than there is: each ends with one diagnostic at the
@@ -63,5 +64,25 @@ func TestManyLocals(t *testing.T) {
 	}
 	if _, diags = p.Compile(); diags.HasErrors() {
 		t.Error(diags)
+	}
+}
+
+// TestLimitsOfPrograms: the time of a program, which has its own bound, is not that of the compilation.
+func TestLimitsOfPrograms(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "main"+plan.Suffix), `data "exec" "slow" { program = ["slow"] }
+output "x" { value = data.exec.slow.value }
+`)
+	limits := plan.Limits{Time: 500 * time.Millisecond, Memory: 1 << 40}
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Limits: limits,
+		Program: func(eval.Program) ([]byte, error) {
+			time.Sleep(2 * limits.Time) // it takes longer than the compilation may
+			return []byte("1"), nil
+		}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if out, diags := p.Compile(); diags.HasErrors() || string(out.Outputs[0].Value) != "1" {
+		t.Error(out, diags)
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/hashicorp/hcl/v2"
@@ -164,6 +165,9 @@ func (p *Plan) duplicates(d *eval.Diags) {
 			key := "" // one block of the type
 			if !spec.One {
 				key = b.Labels[len(b.Labels)-1] // names of steps are unique over all kinds
+			}
+			if spec.Name == "data" {
+				key = strings.Join(b.Labels, ".")
 			}
 			before, again := first[key]
 			switch {

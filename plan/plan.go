@@ -37,7 +37,10 @@ type Options struct {
 	// node's connection. It is called only where a recipe needs it. nil = such plans are
 	// refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
+	// Program runs the program of a data "exec" block on the controller. nil = such plans are refused.
+	Program func(eval.Program) ([]byte, error)
 	// Unvalued is for judging a plan without the values of its variables: what depends on one that has none is unknown.
+	// No program is run, and the files of data blocks need not exist.
 	Unvalued bool
 	// Untrusted is for a plan of somebody else, such as that of a pull request: it reads no environment and no file
 	// outside its folder.

@@ -27,6 +27,10 @@ type Compiled struct {
 	Artifacts []Artifact
 	Lock      *lock.File // nil = the plan has none
 	LockFile  string     // path of the lock, whether it exists or not
+
+	Data []block.Data // what its data blocks have read, by address
+	// Unread are addresses of data that was not read; what depends on it is not in the other fields. See Options.
+	Unread []string
 }
 
 // Artifact is what the nodes of one platform install under one name.

@@ -11,6 +11,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/plan/block"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
@@ -46,6 +47,7 @@ type app struct {
 
 	clusterAt string                           // place of the cluster block in the plan; load sets it
 	digest    string                           // of the plan's files; load sets it
+	data      []block.Data                     // what the plan has read; load sets it
 	members   []string                         // names of all nodes of the plan; load sets it
 	env       func(name string) (string, bool) // the environment for plans; nil = that of this process
 	resumed   *resumption                      // what this process finishes after a reboot; nil = nothing

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/program"
 	"nodejoin/plan"
 	"nodejoin/steps"
 )
@@ -44,7 +45,8 @@ func (a *app) compile(ctx context.Context, args []string) (
 		return nil, nil, nil, err
 	}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv,
-		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version})
+		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version,
+		Program: program.Runner(ctx)})
 	if p == nil {
 		return nil, diags, nil, nil
 	}

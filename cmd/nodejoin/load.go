@@ -24,10 +24,13 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 		return nil, err
 	}
 	a.problems(ui.FromHCL(diags), files)
-	if diags.HasErrors() {
+	switch {
+	case diags.HasErrors() && ctx.Err() != nil:
+		return nil, exitError(exitInterrupted) // a program of a data block was stopped
+	case diags.HasErrors():
 		return nil, exitError(exitInvalid)
 	}
-	a.digest = planDigest(files)
+	a.digest, a.data = planDigest(files), c.Data
 	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source

@@ -28,7 +28,7 @@ type compareCommand struct {
 
 func newPlan(a *app) *cobra.Command {
 	x := &compareCommand{app: a, findings: ui.FindingsAll}
-	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full), nil }
+	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full).WithData(a.data), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
 		return nil
@@ -63,6 +63,9 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 	}
 	page := x.app.page(c.Name(), args)
 	page.ChangesFirst = c.Name() == "plan"
+	if len(compiled.Data) > 0 {
+		page.Tables = append(page.Tables, report.TableOf("Data", ui.DataRows(compiled.Data)))
+	}
 	page.Data = jsonout.OfPlan(compiled, ui.OnlyStates(found, x.only))
 	if code := x.written(exitOK, report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full))); code != exitOK {
 		return exitError(code)
@@ -97,6 +100,7 @@ func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 
 // showPlan writes what an apply would change as text.
 func (a *app) showPlan(r *engine.Report, full bool) {
+	ui.WriteData(a.term.Out, a.data, a.term.OutLimit())
 	if r.Pending() > 0 || full || reportCode(r) == exitOK { // without changes: what stays, and why
 		ui.WritePlan(a.term.Out, r, ui.PlanOptions{Color: a.term.OutColor, Width: a.term.OutWidth(),
 			Limit: a.term.OutLimit(), Full: full})

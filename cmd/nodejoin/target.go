@@ -44,7 +44,7 @@ func (a *app) compileForCompletion(path string) *plan.Compiled {
 		return nil
 	}
 	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: anyAgent,
-		Version: version})
+		Unvalued: true, Version: version}) // no program is run for a completion
 	if p == nil || diags.HasErrors() {
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ func newValidate(a *app) *cobra.Command {
 		Short: "Check a plan without connecting to any host",
 		Long: `Reads and compiles the plan (a folder with *.join.hcl files, or one such file) and reports
 everything that is wrong with it. No host and no cluster is asked. Variables need no values:
-what depends on one without a value is not judged.`,
+what depends on one without a value is not judged. No program of a data block is run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.unvalued = true
 			compiled, diags, files, err := a.compile(c.Context(), args)
@@ -52,7 +53,12 @@ func (a *app) showValidated(compiled *plan.Compiled, diags hcl.Diagnostics, file
 	if diags.HasErrors() {
 		return
 	}
-	if names := compiled.Unvalued; len(names) > 0 {
+	if names := compiled.Unread; len(names) > 0 && len(compiled.Unvalued) == 0 {
+		a.term.Say("The plan is valid as far as it can be judged without the value of %s, which validate does not read. "+
+			"'nodejoin plan' reads it and checks the rest.", ui.FewNames(names, 8))
+		return
+	}
+	if names := slices.Concat(compiled.Unvalued, compiled.Unread); len(names) > 0 {
 		a.term.Say("The plan is valid as far as it can be judged without a value of %s. Give values with --var or "+
 			"--var-file to check the rest.", ui.FewNames(names, 8))
 		return

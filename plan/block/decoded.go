@@ -13,7 +13,7 @@ type Plan struct {
 	*eval.Scope
 	Written map[string][]*hcl.Block // the blocks, by type, in order of files and lines
 	Lost    map[string]bool         // types of blocks that are written, rightly or not
-	Refs    []source.Reference      // every var.x and local.x
+	Refs    []source.Reference      // every var.x, local.x and data.KIND.x
 
 	Mirror    *mirror // nil = none
 	Cluster   *ClusterBlocks
@@ -22,6 +22,8 @@ type Plan struct {
 	Machines  []*Machine
 	Steps     []*StepBlock
 	Outputs   []Output
+	Data      []Data    // in the order in which they were read
+	Unread    []string  // addresses of data that has no value; see Inputs.Unvalued
 	Secrets   *[]string // see adminSecrets
 }
 
@@ -32,7 +34,9 @@ func Decode(p *Plan, in eval.Inputs) {
 	}
 	p.Refs = p.Files.References()
 	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)
-	p.Locals(p.Written["locals"], p.Refs)
+	data := &dataReader{Scope: p.Scope, unvalued: in.Unvalued}
+	data.values(p.Written["locals"], p.Written["data"], p.Refs)
+	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
 	p.Artifacts = decodeArtifacts(p.Scope, p.Written["artifact"])
 	runtimes, networks := []*Runtime{}, []*network{}

@@ -84,6 +84,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		}},
 	}},
 	{Name: "locals", Open: true, Doc: "named values"},
+	{Name: "data", Labels: []string{"kind", "name"}, Doc: "a value that is read on the controller. It is shown in the " +
+		"plan with a digest, and a saved plan is refused when it has changed", Kinds: dataSpecs},
 	{Name: "output", Labels: []string{"name"}, Doc: "a value of the plan for others: `nodejoin output` prints it, and " +
 		"the plan that has this one as a module reads it. Besides variables and locals it can name nodes: node.LABEL " +
 		"has name, os, arch, host, management_ip, labels and vars; with for_each it is an object of such, with count a " +

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -21,7 +22,10 @@ type Scope struct {
 	env func(name string) (string, bool)
 	// Unvalued are the variables that have no value; see Inputs.
 	Unvalued []string
+	// Program runs a program on the controller; nil = none is run.
+	Program func(Program) ([]byte, error)
 
+	outside   waiting
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once
 	templates map[string]hclsyntax.Expression // by name and text of a file
 	texts     map[string]fileText             // by name: a file is read once, and is the same for all
@@ -54,4 +58,24 @@ type content struct {
 	attrs  hcl.Attributes
 	blocks hcl.Blocks
 	wrong  hcl.Diagnostics
+}
+
+// Waited is the time so far that the scope has waited for programs, which have bounds of their own.
+func (sc *Scope) Waited() time.Duration {
+	total := time.Duration(sc.outside.total.Load())
+	if since := sc.outside.since.Load(); since != 0 {
+		total += time.Since(time.Unix(0, since))
+	}
+	return total
+}
+
+// Run runs a program; Scope.Program is not nil.
+func (sc *Scope) Run(p Program) ([]byte, error) {
+	start := time.Now()
+	sc.outside.since.Store(start.UnixNano())
+	defer func() {
+		sc.outside.total.Add(int64(time.Since(start)))
+		sc.outside.since.Store(0)
+	}()
+	return sc.Program(p)
 }

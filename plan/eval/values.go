@@ -230,11 +230,11 @@ func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 				g.Detail = "Profiles can be named only in the argument \"profile\" of a node block."
 			case "step":
 				g.Detail = "Values of other steps cannot be used here; name steps by their text in \"after\" and \"before\"."
-			case "var", "local":
-				g.Detail = "Variables and locals cannot be used here; write the value itself."
+			case "var", "local", "data":
+				g.Detail = "Variables, locals and data cannot be used here; write the value itself."
 			default:
-				g.Detail = fmt.Sprintf("There is no value %q. A text stands in quotes. Values are var.NAME and local.NAME; "+
-					"each.key and each.value with for_each, count.index with count; self.NAME in steps.", root)
+				g.Detail = fmt.Sprintf("There is no value %q. A text stands in quotes. Values are var.NAME, local.NAME and "+
+					"data.KIND.NAME.value; each.key and each.value with for_each, count.index with count; self.NAME in steps.", root)
 			}
 		}
 	}

@@ -3,11 +3,12 @@ package rule
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"nodejoin/plan/block"
 )
 
-// Unused warns of variables, locals and profiles that nothing refers to.
+// Unused warns of variables, locals, data and profiles that nothing refers to.
 func Unused(p *block.Plan) {
 	used := map[string]bool{}
 	for _, r := range p.Refs {
@@ -22,6 +23,12 @@ func Unused(p *block.Plan) {
 	for _, b := range p.Written["variable"] {
 		if !used["var."+b.Labels[0]] {
 			p.Warn(b.DefRange, "unused variable", "Nothing refers to var.%s. Remove it, or use it.", b.Labels[0])
+		}
+	}
+	for _, d := range p.Written["data"] {
+		name := strings.Join(d.Labels, ".")
+		if !used["data."+name] && !used["data."] {
+			p.Warn(d.DefRange, "unused data", "Nothing refers to data.%s. Remove it, or use it.", name)
 		}
 	}
 	for _, b := range p.Written["locals"] {

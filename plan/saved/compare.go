@@ -6,8 +6,8 @@ import (
 	"nodejoin/steps"
 )
 
-// InputChanges lists what has changed in the plan, without connecting to hosts: plan files, the cluster,
-// nodes and steps. It returns nothing if all is the same.
+// InputChanges lists what has changed in the plan, without connecting to hosts: plan files, data, the
+// cluster, nodes and steps. It returns nothing if all is the same.
 func (p *Plan) InputChanges(now *Plan) []string {
 	var out []string
 	if p.Version != now.Version {
@@ -18,6 +18,13 @@ func (p *Plan) InputChanges(now *Plan) []string {
 		func(a, b File) {
 			if a.SHA256 != b.SHA256 {
 				out = append(out, "the plan file "+a.Name+" was changed")
+			}
+		})
+	compare(p.Data, now.Data, func(d Data) string { return d.Address },
+		func(name, what string) { out = append(out, name+" "+what) },
+		func(a, b Data) {
+			if a.SHA256 != b.SHA256 {
+				out = append(out, "the value of "+a.Address+" was changed")
 			}
 		})
 	if p.Cluster != now.Cluster {

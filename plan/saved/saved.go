@@ -33,7 +33,8 @@ type Plan struct {
 	FormatVersion string `json:"format_version"`
 	Version       string `json:"nodejoin"` // version of nodejoin that made it
 	Inputs
-	Files   []File `json:"files"`   // of the plan, sorted by name
+	Files   []File `json:"files"` // of the plan, sorted by name
+	Data    []Data `json:"data,omitempty"`
 	Cluster string `json:"cluster"` // digest of the cluster's settings
 	Nodes   []Node `json:"nodes"`
 	// Objects of the cluster are no longer in the plan, and are to be deleted.
@@ -55,6 +56,12 @@ type Inputs struct {
 type File struct {
 	Name   string `json:"name"` // relative to the plan's folder
 	SHA256 string `json:"sha256"`
+}
+
+// Data is what a data block has read. There is no digest of sensitive data; apply reads it again, as other secrets.
+type Data struct {
+	Address string `json:"address"`
+	SHA256  string `json:"sha256,omitempty"`
 }
 
 // Node is one machine.
@@ -90,6 +97,9 @@ func Make(version string, in Inputs, files []File, c *plan.Compiled, hosts []Hos
 	p := &Plan{Kind: kind, FormatVersion: FormatVersion, Version: version, Inputs: in, Files: files, Nodes: []Node{},
 		Objects: objects}
 	slices.SortFunc(p.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	for _, d := range c.Data {
+		p.Data = append(p.Data, Data{d.Address, d.SHA256})
+	}
 	if c.Cluster != nil {
 		k := *c.Cluster
 		k.Source = ""

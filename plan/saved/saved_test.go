@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nodejoin/plan"
+	"nodejoin/plan/block"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
@@ -14,6 +15,8 @@ import (
 
 func sample(t testing.TB, edit func(c *plan.Compiled, h []Host, f []File)) *Plan {
 	c := &plan.Compiled{Cluster: &plan.Cluster{Name: "c", Source: "a:1,1"},
+		Data: []block.Data{{Address: "data.exec.a", SHA256: "1"}, {Address: "data.exec.s", Sensitive: true},
+			{Address: "data.file.b", SHA256: "2"}},
 		Nodes: []plan.Node{{Name: "win-1", Address: "node.win-1", OS: "windows", Steps: []steps.Spec{
 			{ID: "dir", Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: `C:\k`}), Source: "a:3,1"},
 			{ID: "conf", Kind: "file", Args: steps.MustArgs(&kinds.File{Path: `C:\k\c`, Content: "hunter2", Sensitive: true}),
@@ -55,6 +58,13 @@ func TestChanges(t *testing.T) {
 			[]string{"the plan file a.join.hcl was changed"}, nil},
 		"plan file renamed": {func(_ *plan.Compiled, _ []Host, f []File) { f[0].Name = "b.join.hcl" },
 			[]string{"the plan file a.join.hcl is gone", "the plan file b.join.hcl is new"}, nil},
+		"data": {func(c *plan.Compiled, _ []Host, _ []File) {
+			c.Data[0].SHA256 = "x"
+			c.Data[2].Address = "data.file.c"
+		}, []string{"the value of data.exec.a was changed", "data.file.b is gone", "data.file.c is new"}, nil},
+		"where data is": {func(c *plan.Compiled, _ []Host, _ []File) {
+			c.Data[0].Source, c.Data[0].From = "x", "y"
+		}, nil, nil},
 		"cluster": {func(c *plan.Compiled, _ []Host, _ []File) { c.Cluster.APIServer = "x" },
 			[]string{"the settings of the cluster were changed"}, nil},
 		"connection": {func(c *plan.Compiled, _ []Host, _ []File) { c.Nodes[0].Connection.Type = "ssh" },

@@ -20,8 +20,8 @@ import (
 // Suffix ends the names of plan files.
 const Suffix = ".join.hcl"
 
-// maxFile bounds one plan file (bytes): more is a mistake, not a plan.
-const maxFile = 8 << 20
+// MaxFile bounds one plan file (bytes): more is a mistake, not a plan.
+const MaxFile = 8 << 20
 
 // Files are the files of one plan: where they are, and what was parsed of them.
 type Files struct {
@@ -160,7 +160,7 @@ func Find(path string) ([]string, error) {
 	return out, nil
 }
 
-// ReadFile reads a regular file of at most maxFile bytes. Devices and pipes,
+// ReadFile reads a regular file of at most MaxFile bytes. Devices and pipes,
 // which may never end, are refused.
 func ReadFile(name string) ([]byte, error) {
 	fi, err := os.Stat(name)
@@ -173,16 +173,16 @@ func ReadFile(name string) ([]byte, error) {
 	return ReadStream(name)
 }
 
-// ReadStream reads at most maxFile bytes of whatever name is.
+// ReadStream reads at most MaxFile bytes of whatever name is.
 func ReadStream(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes, which is the most for a file of a plan", name, maxFile)
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(b) > MaxFile {
+		err = fmt.Errorf("%s has more than %d bytes, which is the most for a file of a plan", name, MaxFile)
 	}
 	return b, err
 }

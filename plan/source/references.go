@@ -8,13 +8,14 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Reference is a place where something is named: var.x.
+// Reference is a place where something is named: var.x, local.x or data.exec.x, whose name is "exec.x". The
+// name is "" where data is named in another way, as in keys(data.exec).
 type Reference struct {
 	Root, Name string
 	At         hcl.Range
 }
 
-// References finds every var.x and local.x that is written anywhere.
+// References finds every var.x, local.x and data.KIND.x that is written anywhere.
 func (s *Files) References() []Reference {
 	var out []Reference
 	for _, name := range slices.Sorted(maps.Keys(s.Parser.Files())) {
@@ -27,10 +28,19 @@ func (s *Files) References() []Reference {
 			if !ok || len(e.Traversal) < 2 {
 				return nil
 			}
-			if a, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
-				if root := e.Traversal.RootName(); root == "var" || root == "local" {
-					out = append(out, Reference{root, a.Name, e.Range()})
+			a, ok := e.Traversal[1].(hcl.TraverseAttr)
+			switch root := e.Traversal.RootName(); {
+			case !ok:
+			case root == "var", root == "local":
+				out = append(out, Reference{root, a.Name, e.Range()})
+			case root == "data":
+				name := ""
+				if len(e.Traversal) > 2 {
+					if b, ok := e.Traversal[2].(hcl.TraverseAttr); ok {
+						name = a.Name + "." + b.Name
+					}
 				}
+				out = append(out, Reference{root, name, e.Range()})
 			}
 			return nil
 		})

@@ -33,6 +33,7 @@ var notDrawn = map[string]string{
 	"node/build":                         "of real machines; the connection of a sandbox has it instead",
 	"profile/build":                      "of real machines; the connection of a sandbox has it instead",
 	"check*":                             "asked of the plan itself; no step comes of it",
+	"data*":                              "a value that the controller reads; no step comes of it",
 	"output*":                            "a value for the reader; no step comes of it",
 }
 

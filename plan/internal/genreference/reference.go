@@ -101,7 +101,11 @@ func (r *manual) block(b *eval.Spec, parent string, level int) {
 		for _, kind := range slices.Sorted(maps.Keys(b.Kinds)) {
 			k := *b.Kinds[kind]
 			k.One, k.Doc = b.One, also(b.Doc, k.Doc)
-			r.titled(&k, b.Name+" "+strconv.Quote(kind), parent, b.Name+" "+kind, level)
+			title := b.Name + " " + strconv.Quote(kind)
+			for _, l := range b.Labels[1:] {
+				title += " " + strconv.Quote(strings.ToUpper(l))
+			}
+			r.titled(&k, title, parent, b.Name+" "+kind, level)
 		}
 		return
 	}

@@ -62,7 +62,7 @@ func TestReferenceIsComplete(t *testing.T) {
 			has("block", "`"+in.Name)
 			walk(in)
 			for kind, k := range in.Kinds {
-				has("block", "`"+in.Name+" "+strconv.Quote(kind)+"`")
+				has("block", "### `"+in.Name+" "+strconv.Quote(kind))
 				walk(k)
 			}
 		}

@@ -60,10 +60,21 @@ type Plan struct {
 	Pending       int         `json:"pending"`
 	Cluster       *ui.Problem `json:"cluster_error,omitempty"`
 	Hosts         []planHost  `json:"hosts"`
+	// Data is what the data blocks of the plan have read.
+	Data []data `json:"data,omitempty"`
 	// FormerNodes were joined by this plan and are no longer in it.
 	FormerNodes []formerNode `json:"former_nodes,omitempty"`
 	// Objects of the cluster were made by this plan and are no longer in it.
 	Objects []object `json:"objects,omitempty"`
+}
+
+// data is what a data block has read.
+type data struct {
+	Address   string `json:"address"`
+	From      string `json:"from"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+	SHA256    string `json:"sha256,omitempty"` // absent for what is sensitive
+	Source    string `json:"source"`
 }
 
 // object is an object of the cluster that the plan no longer names.
@@ -98,6 +109,9 @@ func OfPlan(p *plan.Compiled, r *engine.Report) Plan {
 			pr.Source = p.Cluster.Source
 		}
 		out.Cluster = &pr
+	}
+	for _, d := range p.Data {
+		out.Data = append(out.Data, data(d))
 	}
 	out.Objects = objectsOf(r.Objects)
 	for _, n := range r.Former {

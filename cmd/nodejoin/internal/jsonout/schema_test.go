@@ -29,7 +29,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	for file, types := range map[string]map[string]any{
 		"validate": {"": Validate{}},
 		"check":    {"": Check{}, "finding": check.Finding{}},
-		"plan": {"": Plan{}, "former_node": formerNode{}, "object": object{}, "host": planHost{},
+		"plan": {"": Plan{}, "data": data{}, "former_node": formerNode{}, "object": object{}, "host": planHost{},
 			"upgrade":      engine.Upgrade{},
 			"interruption": engine.Interruption{}, "removal": removal{}, "step": step{}, "change": steps.Change{},
 			"reboot_need": steps.RebootNeed{}, "diff": steps.Diff{},

@@ -16,6 +16,8 @@ type Validate struct {
 	Diagnostics   []ui.Problem `json:"diagnostics"`
 	// Unvalued are the variables without a value; what depends on them was not judged.
 	Unvalued []string `json:"variables_without_value,omitempty"`
+	// Unread is the data that was not read; what depends on it was not judged.
+	Unread []string `json:"data_not_read,omitempty"`
 }
 
 // OfDiagnostics is the result of validate; compiled is nil for a plan that does not compile.
@@ -23,7 +25,7 @@ func OfDiagnostics(compiled *plan.Compiled, diags hcl.Diagnostics) Validate {
 	ps := ui.FromHCL(diags)
 	out := Validate{FormatVersion: "1", Valid: !diags.HasErrors(), Diagnostics: append([]ui.Problem{}, ps...)}
 	if compiled != nil {
-		out.Unvalued = compiled.Unvalued
+		out.Unvalued, out.Unread = compiled.Unvalued, compiled.Unread
 	}
 	for _, p := range ps {
 		if p.Warning {

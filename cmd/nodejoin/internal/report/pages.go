@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan/block"
 	"nodejoin/plan/check"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -30,6 +31,16 @@ func PlanPage(r *engine.Report, full bool) Page {
 		p.Summary = fmt.Sprintf("No changes: %d hosts, all as planned.", len(r.Hosts))
 	}
 	p.Sections = append(FindingsPage("", "", failed).Sections, p.Sections...)
+	return p
+}
+
+// WithData adds what the data blocks of the plan have read.
+func (p Page) WithData(list []block.Data) Page {
+	if len(list) > 0 {
+		var b bytes.Buffer
+		_ = ui.Table(&b, 0, ui.DataRows(list)) // into memory
+		p.Sections = append(p.Sections, Section{Title: "Data that was read", Text: b.String()})
+	}
 	return p
 }
 
