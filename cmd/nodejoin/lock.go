@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -9,6 +10,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/locker"
+	"nodejoin/cmd/nodejoin/internal/program"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
@@ -50,7 +52,7 @@ The exit code is 0 if all is done, 1 if an artifact cannot be read or has change
 }
 
 func (x *lockCommand) run(c *cobra.Command, args []string) error {
-	p, files, err := x.lockedPlan(args)
+	p, files, err := x.lockedPlan(c.Context(), args)
 	if err != nil {
 		return err
 	}
@@ -71,13 +73,13 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 }
 
 // lockedPlan reads a plan whose lock need not fit it.
-func (x *lockCommand) lockedPlan(args []string) (*plan.Compiled, map[string]*hcl.File, error) {
+func (x *lockCommand) lockedPlan(ctx context.Context, args []string) (*plan.Compiled, map[string]*hcl.File, error) {
 	vars, err := x.variables()
 	if err != nil {
 		return nil, nil, err
 	}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles, Env: x.lookupEnv,
-		Agent: anyAgent, Version: version, Locking: true})
+		Agent: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx)})
 	var compiled *plan.Compiled
 	if !diags.HasErrors() {
 		var more hcl.Diagnostics

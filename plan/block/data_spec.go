@@ -21,9 +21,10 @@ var dataSpecs = map[string]*eval.Spec{
 		sensitiveData,
 	}},
 	"file": {Name: "data", Doc: "what a file on the controller holds is data.file.NAME.value: a list of objects for " +
-		"CSV, whose first line has their names. The file has at most 8 MiB. `validate` needs no such file", Attrs: []eval.Attr{
-		{Name: "path", Typ: cty.String, Required: true, Doc: "the file; a relative path begins at the plan's folder"},
-		{Name: "format", Typ: cty.String, Doc: "\"json\", \"yaml\" or \"csv\"; default by the end of the name"},
-		sensitiveData,
-	}},
+		"CSV, whose first line has their names. The file has at most 8 MiB. `validate` needs no such file",
+		Attrs: []eval.Attr{
+			{Name: "path", Typ: cty.String, Required: true, Doc: "the file; a relative path begins at the plan's folder"},
+			{Name: "format", Typ: cty.String, Doc: "\"json\", \"yaml\" or \"csv\"; default by the end of the name"},
+			sensitiveData,
+		}},
 }
