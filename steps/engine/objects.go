@@ -12,27 +12,52 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// objectsOf are the objects that the plan's steps make; known is false while one of them is not known.
+// notKnown stands for a value that is known only later while a manifest is read for the names of its objects.
+const notKnown = "value-that-is-known-later"
+
+// objectsOf are the objects that the plan's steps make, each with a known kind and namespace; known is false while the
+// plan may make others, or one has a name that is known only later. Of a manifest with references nothing but these
+// names may be used.
 func (s *Session) objectsOf() (out []kube.Manifest, known bool) {
 	seen := map[string]bool{}
+	known = true
 	for _, n := range s.plan.Nodes {
 		for _, spec := range n.Steps {
 			if kinds.Of(spec).Objects == nil || seen[sharedKey(spec)] {
 				continue
 			}
 			seen[sharedKey(spec)] = true
-			step, k, err := kinds.Catalog().Decode(spec)
-			if err != nil || len(steps.ArgRefs(spec.Args)) > 0 {
-				return nil, false
+			list, err := objectsOfStep(spec)
+			known = known && err == nil
+			for _, m := range list {
+				known = known && !strings.Contains(m.Name, notKnown)
+				if strings.Contains(m.APIVersion+" "+m.Kind+" "+m.Namespace, notKnown) {
+					known = false
+					continue
+				}
+				out = append(out, m)
 			}
-			list, err := k.Objects(step)
-			if err != nil {
-				return nil, false
-			}
-			out = append(out, list...)
 		}
 	}
-	return out, true
+	return out, known
+}
+
+// objectsOfStep are the objects of a step, with notKnown for each reference. That they cannot be read without its value
+// is an error.
+func objectsOfStep(spec steps.Spec) ([]kube.Manifest, error) {
+	values := map[string]string{}
+	for _, r := range steps.ArgRefs(spec.Args) {
+		values[r] = notKnown
+	}
+	var err error
+	if spec.Args, err = steps.ResolveArgs(spec.Args, values); err != nil {
+		return nil, err
+	}
+	step, k, err := kinds.Catalog().Decode(spec)
+	if err != nil {
+		return nil, err
+	}
+	return k.Objects(step)
 }
 
 // set is the plan's set of objects.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -106,6 +107,38 @@ func TestObjectsOfThePlan(t *testing.T) {
 	}
 	plan()
 	is("all dropped", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
+}
+
+// TestObjectsOfAFact: a manifest whose content is known only later hides nothing, because what it makes is known:
+// others that the plan drops are deleted, its own object stays, and goes with it. Where the name is not known, or
+// there may be more objects than one can see, nothing is deleted.
+func TestObjectsOfAFact(t *testing.T) {
+	const parent = "/ConfigMap/kube-system/nodejoin-demo(ConfigMap)"
+	fact := func(name, value string) string {
+		return fmt.Sprintf("step \"manifest\" \"fact\" {\n  content = <<-E\n    apiVersion: v1\n    kind: ConfigMap\n"+
+			"    metadata: {name: \"%s\"}\n    data: {a: \"%s\"}\n  E\n}\n", name, value)
+	}
+	for _, c := range []struct {
+		name, with string
+		want       []string // once the plan has dropped b
+	}{
+		{"value", fact("f", "${self.management_ip}"), []string{"/ConfigMap//f*", parent}},
+		{"name", fact("f-${self.management_ip}", "x"),
+			[]string{"/ConfigMap//b*", "/ConfigMap//f-192.0.2.11*", parent}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, parts := range []string{c.with + configMap("b", "x", ""), c.with} {
+				d := drawn{os: "windows", parts: []choice{in("objects", "steps", parts)}}
+				if err := w.applied(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if have := w.objects(); !slices.Equal(have, c.want) {
+				t.Errorf("%q, want %q", have, c.want)
+			}
+		})
+	}
 }
 
 // TestObjectsKilled: a run that was stopped after it had deleted an object, before the parent of the set said so, is
