@@ -42,8 +42,8 @@ func (s *Session) objectsOf() (out []kube.Manifest, known bool) {
 	return out, known
 }
 
-// objectsOfStep are the objects of a step, with notKnown for each reference. That they cannot be read without its value
-// is an error.
+// objectsOfStep are the objects of a step, with notKnown for each reference. That they cannot be read without its
+// value is an error.
 func objectsOfStep(spec steps.Spec) ([]kube.Manifest, error) {
 	values := map[string]string{}
 	for _, r := range steps.ArgRefs(spec.Args) {
