@@ -123,7 +123,7 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		version = owner.Version(c.Cluster, m)
 	}
 	if src.URL != "" || src.File != "" {
-		return c.digest(m, a, version, src), true
+		return c.digest(m, a, version, src, ""), true
 	}
 	if c.Mirror != nil && c.Mirror.Path == "" {
 		return src, false // what is wrong with the mirror was reported
@@ -152,8 +152,9 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
 	default:
 		src.URL = address
+		return c.digest(m, a, version, src, compat.Checksum(name, version, m.OS, m.Arch)), true
 	}
-	return c.digest(m, a, version, src), true
+	return c.digest(m, a, version, src, ""), true
 }
 
 func (c *compiler) clusterAt() hcl.Range { return c.Written["cluster"][0].DefRange }

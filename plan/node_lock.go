@@ -15,10 +15,15 @@ import (
 )
 
 // digest completes the source of an artifact with the digest of the lock, and notes what the lock has to say.
-// The source has its origin.
-func (c *compiler) digest(m *block.Machine, a *block.Artifact, version string, src steps.Source) steps.Source {
+// The source has its origin; checksum is the address of upstream's checksum file for it, "" = none.
+func (c *compiler) digest(m *block.Machine, a *block.Artifact, version string, src steps.Source,
+	checksum string,
+) steps.Source {
 	w := wanted{Artifact{Name: a.Name, OS: m.OS, Arch: m.Arch, Version: version, Source: src, Range: a.Range}, nil, a}
 	w.Address = originOf(a, src)
+	if w.Checksum = a.Str("checksum"); w.Checksum == "" && !w.pinned() {
+		w.Checksum = checksum
+	}
 	w.entry = c.lock.Lookup(a.Name, w.Platform())
 	if !slices.ContainsFunc(c.wanted, func(o wanted) bool { return o.Name == w.Name && o.Platform() == w.Platform() }) {
 		c.wanted = append(c.wanted, w)
@@ -109,6 +114,8 @@ func (c *compiler) misfits() {
 			why = fmt.Sprintf("has the version %q in it, and %q in the plan", e.Version, w.Version)
 		case e.Address != w.Address:
 			why = fmt.Sprintf("comes from %s in it, and from %s in the plan", e.Address, w.Address)
+		case w.block.Has("checksum") && e.Checksum != steps.ShowURL(w.Checksum):
+			why = fmt.Sprintf("was not verified by the checksum file %s", steps.ShowURL(w.Checksum))
 		default:
 			c.disagrees(w)
 		}

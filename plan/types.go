@@ -40,6 +40,7 @@ type Artifact struct {
 	Version  string       // "" = no block gives one
 	Address  string       // as the lock names its origin: https://..., mirror:FILE or file:PATH
 	Source   steps.Source // with the digests that the plan itself gives
+	Checksum string       // address of its publisher's checksum file; "" = none, or the plan's digest counts
 	Range    hcl.Range    // its block, or the cluster's where it has none
 }
 

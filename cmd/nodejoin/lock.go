@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -35,7 +36,9 @@ that does not fit the plan; 'nodejoin validate' does so without a network. A dig
 plan itself gives must agree. Keep the lock in version control.
 
 The artifacts are read from where the nodes get them, by the proxy and the certificate
-authorities of this machine. One that is locked already must still have the same bytes;
+authorities of this machine. What its publisher has a checksum file for, or the plan names one
+with the argument checksum, is compared with that, and the lock says so; of the rest it says
+that nobody verified it. One that is locked already must still have the same bytes;
 --upgrade takes what is there now. A lock is written completely or not at all.
 
 The exit code is 0 if all is done, 1 if an artifact cannot be read or has changed, 2 with
@@ -101,6 +104,7 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 	switch {
 	case len(changes) == 0 && (p.Lock != nil || len(now.Entries) == 0):
 		x.term.Say("No changes: %d %s, all as locked.", len(now.Entries), plural(len(now.Entries), "artifact"))
+		x.unverified(now)
 		return nil
 	case x.check:
 		x.term.Say("%s is not up to date; 'nodejoin lock' writes it.", name)
@@ -111,5 +115,19 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 	}
 	x.term.Say("Wrote %s: %d %s. Review it, and keep it in version control.", name, len(now.Entries),
 		plural(len(now.Entries), "artifact"))
+	x.unverified(now)
 	return nil
+}
+
+// unverified names the artifacts for whose digest nobody vouches.
+func (x *lockCommand) unverified(now *lock.File) {
+	var names []string
+	for _, e := range now.Entries {
+		if e.Verified == lock.None {
+			names = append(names, ui.CleanLine(e.Name+" for "+e.Platform))
+		}
+	}
+	if len(names) > 0 {
+		x.term.Say("Not verified, because neither a checksum file nor the plan has a digest: %s.", strings.Join(names, ", "))
+	}
 }

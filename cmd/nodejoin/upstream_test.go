@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,8 +14,9 @@ import (
 
 // cmdUpstream starts a server of artifacts on loopback: upstream FOLDER. It sets UPSTREAM to its address. Files of
 // the folder are at /NAME as they are; at /cut/NAME each answer ends in the middle, at /more/NAME it promises more
-// bytes than there are, at /less/NAME fewer, at /absent/NAME and for what is not there it says 404; at /hang/NAME it
-// says nothing, and writes a file named asked into the folder.
+// bytes than there are, at /less/NAME fewer, at /long/NAME it sends the file over and over, for more than 1 MiB, at
+// /absent/NAME and for what is not there it says 404; at /hang/NAME it says nothing, and writes a file named asked
+// into the folder.
 func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: upstream FOLDER")
@@ -34,6 +36,9 @@ func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 			_ = os.WriteFile(filepath.Join(folder, "asked"), nil, 0o600)
 			<-r.Context().Done()
 			return
+		}
+		if how == "long" {
+			how, b = "", bytes.Repeat(b, 1<<20/len(b)+1)
 		}
 		promised := map[string]int{"": len(b), "cut": len(b), "more": len(b) + 10, "less": len(b) - 10}[how]
 		if how == "cut" {

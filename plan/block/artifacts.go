@@ -57,6 +57,7 @@ func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact
 		knownOS(s, "os", a.OS)
 		knownArch(s, "arch", a.Arch)
 		a.Source = artifactSource(s, b.DefRange, false)
+		webAddress(s, "checksum")
 		same := func(o *Artifact) bool { return o.OS == a.OS && o.Arch == a.Arch }
 		if i := slices.IndexFunc(out[name], same); i >= 0 {
 			sc.Fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be "+
@@ -96,11 +97,7 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):
 		s.FailAt(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
 	}
-	if src.URL != "" {
-		if u, err := url.Parse(src.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			s.Fail("url", "invalid URL", "%q is not an http or https address.", src.URL)
-		}
-	}
+	webAddress(s, "url")
 	if src.SHA256 != "" && steps.DigestAlgorithm(src.SHA256) != "sha256" {
 		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256),
 			notHex(src.SHA256))
@@ -114,6 +111,17 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
 	}
 	return src
+}
+
+// webAddress checks an argument that is an address, if it is there.
+func webAddress(s *eval.Section, name string) {
+	text := s.Str(name)
+	if text == "" {
+		return
+	}
+	if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		s.Fail(name, "invalid URL", "%q is not an http or https address.", text)
+	}
 }
 
 // notHex returns a note if s has characters other than hex digits, and else "".

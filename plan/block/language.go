@@ -178,6 +178,9 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "file", Typ: cty.String, Doc: "file on the controller, relative to the plan"},
 		{Name: "sha256", Typ: cty.String, Doc: "digest in hex, default that of the lock, with which it must agree"},
 		{Name: "sha512", Typ: cty.String, Doc: "the same"},
+		{Name: "checksum", Typ: cty.String, Doc: "address of a checksum file (as sha256sum writes it) against " +
+			"which 'nodejoin lock' checks the artifact, default upstream's, where it comes from upstream and the plan gives " +
+			"no digest"},
 	}},
 	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
 }}

@@ -125,3 +125,30 @@ func Artifact(name, version, os, arch string) (fileName, url string) {
 	}
 	return fileName, base + fileName
 }
+
+// Checksum returns the address of the file in which upstream names the digest of the file that Artifact returns, in
+// the form of sha256sum; "" if upstream publishes none, or none is known. These have none: flannel_cni (its sums are
+// of archives only), flanneld, sdn_cni, docker, mcr, csi_proxy, nssm, and crictl (its release notes show the digests).
+//
+// Sources: containernetworking/plugins scripts/release.sh and containerd/containerd Makefile (a file beside each
+// archive); opencontainers/runc script/release_sign.sh (one signed list for all architectures);
+// prometheus-community/windows_exporter .github/workflows/release.yml (promu checksum: one list); and for Kubernetes
+// the files beside the archives at dl.k8s.io.
+func Checksum(name, version, os, arch string) (url string) {
+	_, address := Artifact(name, version, os, arch)
+	if address == "" {
+		return ""
+	}
+	folder := address[:strings.LastIndex(address, "/")+1]
+	switch name {
+	case KubernetesNode, CNIPlugins:
+		return address + ".sha256"
+	case ContainerdName:
+		return address + ".sha256sum"
+	case Runc:
+		return folder + "runc.sha256sum"
+	case WindowsExporter:
+		return folder + "sha256sums.txt"
+	}
+	return ""
+}

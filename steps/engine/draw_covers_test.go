@@ -26,6 +26,7 @@ var notDrawn = map[string]string{
 	"step archive/url":                   "no server; a file's bytes go the same way once they are there",
 	"step binary/url":                    "no server; a file's bytes go the same way once they are there",
 	"artifact/url":                       "no server; a file's bytes go the same way once they are there",
+	"artifact/checksum":                  "asked by lock alone; no step comes of it",
 	"cluster/kubeconfig":                 "a real cluster; the sandbox cluster stands in its place",
 	"cluster/ca_hash":                    "a sandbox cluster has a CA of its own, and the language refuses a pin of it",
 	"node/connection ssh*":               "how the machine is reached, not what becomes of it",

@@ -3,11 +3,6 @@ package locker
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/hex"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -24,7 +19,7 @@ const readers = 4
 // Locker reads artifacts.
 type Locker struct {
 	// Open returns the bytes of an artifact, and their number or -1.
-	Open func(context.Context, steps.Source) (io.ReadCloser, int64, error)
+	Open opener
 	// Upgrade takes what is upstream now, also where the lock has other bytes of the same version.
 	Upgrade bool
 }
@@ -52,7 +47,7 @@ func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Di
 // entry reads an artifact. before is its entry so far, nil = none.
 func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry) (lock.Entry, *hcl.Diagnostic) {
 	e := lock.Entry{Name: a.Name, Platform: a.Platform(), Version: a.Version, Address: a.Address, Verified: lock.None}
-	r, err := l.read(ctx, a.Source)
+	r, err := l.Open.read(ctx, a.Source)
 	if err != nil {
 		return e, fault(a.Range, "an artifact cannot be read", "%s for %s: %s. Check its version and address, and the "+
 			"proxy of this machine (HTTPS_PROXY); the lock stays as it is.", a.Name, a.Platform(), err)
@@ -77,6 +72,12 @@ func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry)
 	if a.Source.SHA512 != "" {
 		e.SHA512 = r.sha512
 	}
+	if a.Checksum != "" {
+		if g := l.Open.verify(ctx, a, r); g != nil {
+			return e, g
+		}
+		e.Verified, e.Checksum = lock.Checksum, steps.ShowURL(a.Checksum)
+	}
 	if g := l.changed(e, before); g != nil {
 		return e, g
 	}
@@ -99,30 +100,4 @@ func (l *Locker) changed(e lock.Entry, before *lock.Entry) *hcl.Diagnostic {
 			before.SHA256)
 	}
 	return nil
-}
-
-// reading is what was read of an artifact.
-type reading struct {
-	size           int64
-	sha256, sha512 string
-}
-
-func (l *Locker) read(ctx context.Context, src steps.Source) (r reading, err error) {
-	body, promised, err := l.Open(ctx, src)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = body.Close() }() // it was only read
-	small, large := sha256.New(), sha512.New()
-	r.size, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(small, large)}, struct{ io.Reader }{body},
-		make([]byte, 256<<10))
-	if err == nil && promised >= 0 && r.size != promised {
-		err = fmt.Errorf("%s: %d bytes, and %d were promised", src.Name(), r.size, promised)
-	}
-	r.sha256, r.sha512 = hex.EncodeToString(small.Sum(nil)), hex.EncodeToString(large.Sum(nil))
-	return r, err
-}
-
-func fault(at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at}
 }
