@@ -55,6 +55,8 @@ var connectionSpecs = map[string]*eval.Spec{
 		{Name: "passphrase_env", Typ: cty.String,
 			Doc: "environment variable of the controller that holds the key files' passphrase"},
 		{Name: "jump", Typ: eval.Strings, Doc: "machines to go through, \"user@host:port\", outermost first"},
+		{Name: "jump_host_keys", Typ: eval.StrMap, Doc: "host keys of jump hosts, by their text in jump; " +
+			"default known_hosts"},
 		{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
 	}, Blocks: []*eval.Spec{becomeSpec}},
 	"local": {Name: "connection", Doc: "the machine that nodejoin runs on"},

@@ -2,6 +2,7 @@ package block
 
 import (
 	"encoding/base64"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func decodeSSH(s *eval.Section) *SSH {
 	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"),
 		HostKey:   s.Str("host_key"),
 		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"),
-		Jump:    s.Strs("jump"),
+		Jump: s.Strs("jump"), JumpKeys: s.StrMap("jump_host_keys"),
 		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
 	for _, f := range s.Strs("identity") {
 		ssh.Identity = append(ssh.Identity, home(f))
@@ -26,10 +27,9 @@ func decodeSSH(s *eval.Section) *SSH {
 	for _, f := range s.Strs("known_hosts") {
 		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
 	}
-	withoutEffectSSH(s)
+	withoutEffectSSH(s, ssh)
 	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
-		s.Fail("host_key", "invalid host key", "%q is not a host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 "+
-			"AAAA...\", or its fingerprint, \"SHA256:...\".", ssh.HostKey)
+		s.Fail("host_key", "invalid host key", notHostKey, ssh.HostKey)
 	}
 	for i, j := range ssh.Jump {
 		if !jumpHost.MatchString(j) {
@@ -37,7 +37,26 @@ func decodeSSH(s *eval.Section) *SSH {
 				"%q is not a machine to go through. Write HOST, USER@HOST or USER@HOST:PORT.", j)
 		}
 	}
+	jumpKeys(s, ssh)
 	return ssh
+}
+
+const notHostKey = "%q is not a host key. Write it as ssh-keyscan shows it, \"ssh-ed25519 AAAA...\", or its " +
+	"fingerprint, \"SHA256:...\"."
+
+// jumpKeys checks the pinned keys of jump hosts.
+func jumpKeys(s *eval.Section, ssh *SSH) {
+	for _, j := range slices.Sorted(maps.Keys(ssh.JumpKeys)) {
+		at, key := s.AtKey("jump_host_keys", j), ssh.JumpKeys[j]
+		switch {
+		case !s.Has("jump") && s.Misspelt("jump"):
+		case !slices.Contains(ssh.Jump, j):
+			s.FailAt(at, "unknown jump host", "The list %q has no %q, so its key would have no effect. Write it as it stands "+
+				"there.%s", "jump", j, eval.DidYouMean(j, ssh.Jump))
+		case !validHostKey(key):
+			s.FailAt(at, "invalid host key", notHostKey, key)
+		}
+	}
 }
 
 // decodeBecome reads how the user of connection "ssh" gets root's rights; nil = it has them.
@@ -80,16 +99,25 @@ func validHostKey(s string) bool {
 	return err == nil && len(raw) > 4+len(fields[0]) && string(raw[4:4+len(fields[0])]) == fields[0]
 }
 
-// withoutEffectSSH reports arguments that a pinned host key leaves without effect. A jump host
-// of the plan is verified by known_hosts and accept_new, whatever is pinned.
-func withoutEffectSSH(s *eval.Section) {
-	if !s.Has("host_key") || s.Has("jump") || s.Misspelt("jump") {
+// withoutEffectSSH reports arguments that pinned host keys leave without effect. A jump host of the plan whose key is
+// not pinned is verified by known_hosts and accept_new.
+func withoutEffectSSH(s *eval.Section, ssh *SSH) {
+	if !s.Has("host_key") || s.Misspelt("jump") || s.Has("jump") && len(ssh.Jump) == 0 {
 		return
+	}
+	why := "there is no jump host"
+	if s.Has("jump") {
+		why = "the keys of all jump hosts are pinned"
+	}
+	for _, j := range ssh.Jump {
+		if ssh.JumpKeys[j] == "" {
+			return
+		}
 	}
 	for _, name := range []string{"known_hosts", "accept_new"} {
 		if s.Has(name) && (name != "accept_new" || s.Bool(name)) {
-			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and there is "+
-				"no jump host, so %s has no effect. Remove one of the two.", name)
+			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and %s, "+
+				"so %s has no effect. Remove one of the two.", why, name)
 		}
 	}
 }

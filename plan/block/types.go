@@ -56,7 +56,8 @@ type SSH struct {
 	// PasswordEnv and PassphraseEnv name environment variables of the controller.
 	PasswordEnv   string
 	PassphraseEnv string
-	Jump          []string // "user@host:port", outermost first
+	Jump          []string          // "user@host:port", outermost first
+	JumpKeys      map[string]string `json:",omitempty"` // pinned keys of jump hosts, by their element of Jump
 	Timeout       time.Duration
 	Become        *Become `json:",omitempty"` // nil = the user has the rights that the agent needs
 }

@@ -265,7 +265,7 @@ func (h rebooting) outlived(ctx context.Context) error {
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
 		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
-			ce.Reason == transport.ReasonAnswer ||
+			ce.Reason == transport.ReasonAnswer || ce.Reason == transport.ReasonForward ||
 			ce.Reason == transport.ReasonKey
 	}
 	return steps.AsError(err).Code == steps.CodeLocked

@@ -34,6 +34,7 @@ const (
 	ReasonUnknownHost Reason = "unknown_host" // no key is known
 	ReasonAuth        Reason = "auth"         // the login was refused
 	ReasonKey         Reason = "key"          // a key file cannot be read or opened
+	ReasonForward     Reason = "forward"      // a jump host does not forward
 	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
 	ReasonSilent      Reason = "silent"       // a call was not answered in time
 	ReasonAnswer      Reason = "answer"       // what was answered is no answer to what was asked

@@ -19,15 +19,16 @@ type SSHConfig struct {
 	Identity   []string // key files, and no others; empty = ~/.ssh/config, the ssh-agent, the default names
 	KnownHosts []string // files; empty = ~/.ssh/config, ~/.ssh/known_hosts, /etc/ssh/ssh_known_hosts
 	// HostKey pins the machine's key, as an authorized_keys line or
-	// "SHA256:fingerprint"; known_hosts files do not count then. It does not hold for jump hosts.
+	// "SHA256:fingerprint"; known_hosts files do not count then. JumpKeys pins those of jump hosts.
 	HostKey   string
 	AcceptNew bool // note the key of an unknown host in the first known_hosts file
 	// PasswordEnv and PassphraseEnv name environment variables with the password
 	// of the login and the passphrase of encrypted key files.
 	PasswordEnv   string
 	PassphraseEnv string
-	Jump          []string      // "user@host:port", outermost first; empty = ProxyJump of ~/.ssh/config
-	Timeout       time.Duration // of connecting, in all; 0 = 30 s
+	Jump          []string          // "user@host:port", outermost first; empty = ProxyJump of ~/.ssh/config
+	JumpKeys      map[string]string // pinned keys of jump hosts by their element of Jump, in the form of HostKey
+	Timeout       time.Duration     // of connecting, in all; 0 = 30 s
 
 	OS      string // of the machine: "windows" or "linux"
 	Arch    string // "amd64" or "arm64"; "" = amd64

@@ -52,20 +52,47 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 	last := hops[len(hops)-1]
 	w := &way{name: last.name(), user: last.user, target: last.addr()}
 	for i, h := range hops {
-		client, err := w.dialHop(ctx, c, h, i == len(hops)-1)
+		client, err := w.dialHop(ctx, c, h)
 		if err != nil {
 			w.close()
-			return nil, err
+			return nil, placed(err, hops, i)
 		}
 		w.clients = append(w.clients, client)
 	}
 	return w, nil
 }
 
+// placed says of an error of connecting to hops[i] where on the way it happened. That a jump host does not
+// forward is its own error, and not one of the server behind it.
+func placed(err error, hops []hop, i int) error {
+	var ce *ConnectError
+	if !errors.As(err, &ce) || len(hops) == 1 {
+		return err
+	}
+	var refused *ssh.OpenChannelError
+	switch through := i > 0 && errors.As(ce.Err, &refused); {
+	case through && (refused.Reason == ssh.Prohibited || refused.Reason == ssh.UnknownChannelType):
+		next := hops[i].addr()
+		i--
+		ce.Reason, ce.Host, ce.Summary = ReasonForward, hops[i].name(), "the jump host does not forward"
+		ce.Detail = fmt.Sprintf("it refuses to connect to %s: %v", next, refused)
+		ce.Remedy = "allow it in the jump host's sshd_config (AllowTcpForwarding, PermitOpen, DisableForwarding) and " +
+			"for the key in its authorized_keys, or go another way with jump"
+	case through:
+		ce.Detail = fmt.Sprintf("%s cannot connect to it: %v", hops[i-1].name(), refused)
+	}
+	place := "behind " + hops[len(hops)-2].name()
+	if i < len(hops)-1 {
+		place = fmt.Sprintf("jump host %d of %d on the way to %s", i+1, len(hops)-1, hops[len(hops)-1].name())
+	}
+	ce.Detail = place + ": " + ce.Detail
+	return err
+}
+
 // dialHop makes the connection to one server. Where a pinned fingerprint does not
 // say of which kind the key is, the server's other keys are asked for as well.
-func (w *way) dialHop(ctx context.Context, c SSHConfig, h hop, last bool) (*ssh.Client, error) {
-	keys, err := newHostKeys(c, h, last)
+func (w *way) dialHop(ctx context.Context, c SSHConfig, h hop) (*ssh.Client, error) {
+	keys, err := newHostKeys(c, h)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,10 @@ type hop struct {
 	identity   []string
 	agent      string // where the ssh-agent listens, see agentPath
 	knownHosts []string
+	pin        string // the only key that it may show; "" = one of knownHosts
+	// pinAt says where a plan pins its key: "host_key", or `jump_host_keys["u@gate"]`; pinAs how to write it there.
+	pinAt string
+	pinAs func(key string) string
 }
 
 func (h hop) addr() string { return net.JoinHostPort(h.host, strconv.Itoa(h.port)) }
@@ -34,17 +38,20 @@ func (c SSHConfig) hops() ([]hop, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unsupported(file, c, c.Host, true); err != nil {
+	if err := unsupported(file, c, c.Host, stop{last: true, pin: c.HostKey}); err != nil {
 		return nil, err
 	}
 	last, err := c.hop(file, c.Host, c.User, c.Port)
 	if err != nil {
 		return nil, err
 	}
-	jumps := c.Jump
+	last.pin, last.pinAt = c.HostKey, "host_key"
+	last.pinAs = func(key string) string { return fmt.Sprintf("host_key = %q", key) }
+	jumps, unwritten := c.Jump, ""
 	if len(jumps) == 0 {
 		if v, _ := file.Get(c.Host, "ProxyJump"); v != "" && !strings.EqualFold(v, "none") {
 			jumps = strings.Split(v, ",")
+			unwritten = fmt.Sprintf(`jump = ["%s"] and `, strings.Join(jumps, `", "`))
 		}
 	}
 	var out []hop
@@ -53,13 +60,15 @@ func (c SSHConfig) hops() ([]hop, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := unsupported(file, c, host, false); err != nil {
+		if err := unsupported(file, c, host, stop{pin: c.JumpKeys[j]}); err != nil {
 			return nil, err
 		}
 		h, err := c.hop(file, host, user, port)
 		if err != nil {
 			return nil, err
 		}
+		h.pin, h.pinAt = c.JumpKeys[j], fmt.Sprintf("jump_host_keys[%q]", j)
+		h.pinAs = func(key string) string { return fmt.Sprintf("%sjump_host_keys = { %q = %q }", unwritten, j, key) }
 		out = append(out, h)
 	}
 	return append(out, last), nil

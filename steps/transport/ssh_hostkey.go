@@ -35,10 +35,10 @@ var keyAlgorithms = []string{
 	ssh.KeyAlgoRSASHA256,
 }
 
-func newHostKeys(c SSHConfig, h hop, last bool) (*hostKeys, error) {
+func newHostKeys(c SSHConfig, h hop) (*hostKeys, error) {
 	k := &hostKeys{hop: h, acceptNew: c.AcceptNew, algorithms: keyAlgorithms}
-	if last && c.HostKey != "" {
-		return k, k.setPin(c.HostKey)
+	if h.pin != "" {
+		return k, k.setPin(h.pin)
 	}
 	var files []string
 	for _, f := range h.knownHosts {
@@ -98,7 +98,7 @@ func (k *hostKeys) check(addr string, remote net.Addr, key ssh.PublicKey) error 
 	k.seen = key
 	if k.pin != "" {
 		if k.pinKey != nil && !bytes.Equal(k.pinKey.Marshal(), key.Marshal()) || k.pin != ssh.FingerprintSHA256(key) {
-			return k.mismatch("the plan", k.pin)
+			return k.mismatch("the plan's "+k.hop.pinAt, k.pin)
 		}
 		k.verified = true
 		return nil
@@ -127,8 +127,8 @@ func (k *hostKeys) check(addr string, remote net.Addr, key ssh.PublicKey) error 
 		return &ConnectError{Reason: ReasonUnknownHost, Host: k.hop.name(), Summary: "unknown host key", Err: err,
 			Detail: fmt.Sprintf("no key of %s is known; it shows %s %s", addr, key.Type(), ssh.FingerprintSHA256(key)),
 			Remedy: fmt.Sprintf("compare the fingerprint on the machine itself (ssh-keygen -lf "+
-				"ssh_host_ed25519_key.pub), then set host_key = %q in the connection, add it to known_hosts, or set "+
-				"accept_new = true", ssh.FingerprintSHA256(key))}
+				"ssh_host_ed25519_key.pub), then set %s in the connection, add it to known_hosts, or set "+
+				"accept_new = true", k.hop.pinAs(ssh.FingerprintSHA256(key)))}
 	}
 	return keyError(k.hop, "known_hosts cannot be used", err.Error(), "", err)
 }
@@ -146,7 +146,7 @@ var errHostKey = errors.New("the host key is not the known one")
 func (k *hostKeys) noCommon(err error) error {
 	where := strings.Join(k.hop.knownHosts, ", ")
 	if k.pin != "" {
-		where = "the plan"
+		where = "the plan's " + k.hop.pinAt
 	}
 	return &ConnectError{Reason: ReasonHostKey, Host: k.hop.name(), Summary: "the host key has changed", Err: err,
 		Detail: fmt.Sprintf("%s has no key of the kind that %s names: %v", k.hop.addr(), where, err),

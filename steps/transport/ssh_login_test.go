@@ -17,8 +17,6 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
-
-	"nodejoin/steps/transport/wire"
 )
 
 // login connects and hands back the ConnectError, nil when it was let in.
@@ -270,30 +268,6 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-func TestJumpHosts(t *testing.T) {
-	key := ed25519Key(t)
-	one := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
-	two := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
-	m := newMachine(t, func(m *machine) { m.user = newSigner(t, key) })
-	m.place(t)
-	c := m.config(m.addr)
-	c.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")}
-	c.KnownHosts = []string{writeText(t, filepath.Join(t.TempDir(), "known"),
-		knownhosts.Line([]string{one.addr}, one.host.PublicKey())+"\n"+knownhosts.Line([]string{two.addr},
-			two.host.PublicKey()))}
-	c.Jump = []string{"u@" + one.addr, "ssh://" + two.addr}
-	conn := m.dial(t, c)
-	if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
-		t.Fatal(err)
-	}
-	if one.forwards.Load() != 1 || two.forwards.Load() != 1 {
-		t.Errorf("forwards %d and %d, want 1 and 1", one.forwards.Load(), two.forwards.Load())
-	}
-	c.Jump = []string{one.addr}
-	c.KnownHosts = []string{filepath.Join(t.TempDir(), "none")}
-	wantError(t, tryLogin(t, c), ReasonUnknownHost, one.addr)
-}
-
 func TestSSHConfigFile(t *testing.T) {
 	m := newMachine(t)
 	host, port, _ := net.SplitHostPort(m.addr)
@@ -344,6 +318,10 @@ func TestSSHConfigOptions(t *testing.T) {
 		{"HostKeyAlias old", plain, "HostKeyAlias"},
 		{"HostKeyAlias old", with(func(c *SSHConfig) { c.HostKey = "SHA256:x" }), ""},
 		{"KnownHostsCommand /bin/keys", plain, "KnownHostsCommand"},
+		{"ProxyJump gate\nHost gate\n  HostKeyAlias old", plain, "HostKeyAlias for gate"},
+		{"User v\nHost gate\n  HostKeyAlias old", with(func(c *SSHConfig) {
+			c.Jump, c.JumpKeys = []string{"u@gate"}, map[string]string{"u@gate": "SHA256:x"}
+		}), ""},
 		{"KnownHostsCommand /bin/keys", with(func(c *SSHConfig) { c.KnownHosts = []string{"k"} }), ""},
 		{"RevokedHostKeys /etc/revoked", plain, "RevokedHostKeys"},
 		{"CertificateFile ~/.ssh/id-cert.pub", plain, "CertificateFile"},

@@ -18,34 +18,39 @@ type refusedOption struct {
 	// instead says how to write it in the plan.
 	instead string
 	// matters reports whether it would count for this connection; nil = it always does.
-	matters func(c SSHConfig, last bool) bool
+	matters func(c SSHConfig, s stop) bool
 }
 
-func pinned(c SSHConfig, last bool) bool { return last && c.HostKey != "" }
+// stop is a server on the way, as far as options count there.
+type stop struct {
+	last bool   // it is the machine itself, not a jump host
+	pin  string // its pinned key; "" = none
+}
 
 var refusedOptions = []refusedOption{
 	{"ProxyCommand", []string{"none"}, "name the machine in between with jump",
-		func(c SSHConfig, last bool) bool { return !last || len(c.Jump) == 0 }},
+		func(c SSHConfig, s stop) bool { return !s.last || len(c.Jump) == 0 }},
 	{"ProxyUseFdpass", []string{"no"}, "name the machine in between with jump", nil},
 	{"CanonicalizeHostname", []string{"no", "none"}, "give the whole name as host", nil},
-	{"HostKeyAlias", nil, "pin the key with host_key", func(c SSHConfig, last bool) bool { return !pinned(c, last) }},
+	{"HostKeyAlias", nil, "pin the key with host_key, or jump_host_keys",
+		func(_ SSHConfig, s stop) bool { return s.pin == "" }},
 	{"KnownHostsCommand", []string{"none"}, "write its output to a file and name that with known_hosts, or pin the key " +
-		"with host_key", func(c SSHConfig, last bool) bool { return !pinned(c, last) && len(c.KnownHosts) == 0 }},
-	{"VerifyHostKeyDNS", []string{"no"}, "pin the key with host_key",
-		func(c SSHConfig, last bool) bool { return !pinned(c, last) }},
+		"with host_key, or jump_host_keys", func(c SSHConfig, s stop) bool { return s.pin == "" && len(c.KnownHosts) == 0 }},
+	{"VerifyHostKeyDNS", []string{"no"}, "pin the key with host_key, or jump_host_keys",
+		func(_ SSHConfig, s stop) bool { return s.pin == "" }},
 	{"RevokedHostKeys", []string{"none"}, "mark the keys @revoked in a known_hosts file",
-		func(c SSHConfig, last bool) bool { return !pinned(c, last) }},
+		func(_ SSHConfig, s stop) bool { return s.pin == "" }},
 	{"CertificateFile", nil, "give a key without a certificate with identity",
-		func(c SSHConfig, _ bool) bool { return len(c.Identity) == 0 }},
+		func(c SSHConfig, _ stop) bool { return len(c.Identity) == 0 }},
 	{"PKCS11Provider", []string{"none"}, "load the key into an ssh-agent",
-		func(c SSHConfig, _ bool) bool { return len(c.Identity) == 0 }},
+		func(c SSHConfig, _ stop) bool { return len(c.Identity) == 0 }},
 }
 
 // unsupported is an error for the first option that the file has for this server and that nodejoin does not follow.
-func unsupported(file *sshconfig.Config, c SSHConfig, alias string, last bool) error {
+func unsupported(file *sshconfig.Config, c SSHConfig, alias string, s stop) error {
 	for _, o := range refusedOptions {
 		v, err := file.Get(alias, o.name)
-		if err != nil || v == "" || o.matters != nil && !o.matters(c, last) {
+		if err != nil || v == "" || o.matters != nil && !o.matters(c, s) {
 			continue
 		}
 		if !containsFold(o.off, v) {
