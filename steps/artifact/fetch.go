@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/wait"
 )
 
 // pace bounds the waits of a download.
@@ -169,14 +170,7 @@ func (d *download) pause(err error) error {
 	if d.failed >= d.pace.tries {
 		return d.wrap(fmt.Errorf("given up after %d tries: %w", d.failed, err))
 	}
-	t := time.NewTimer(d.pace.first << (d.failed - 1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-d.ctx.Done():
-		return context.Cause(d.ctx)
-	}
+	return wait.Pause(d.ctx, d.pace.first<<(d.failed-1))
 }
 
 func (d *download) tooLong() error {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"nodejoin/steps/kube"
+	"nodejoin/steps/wait"
 )
 
 // Namespaces lists those with a label.
@@ -48,23 +49,25 @@ func (k *client) MakeNamespace(ctx context.Context, n kube.Namespace) error {
 	if err != nil {
 		return k.fail(ctx, what, err)
 	}
-	for {
+	err = wait.Until(ctx, 200*time.Millisecond, func() (bool, error) {
 		_, err := k.core.ServiceAccounts(n.Name).Get(ctx, "default", metav1.GetOptions{})
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() == nil && !apierrors.IsNotFound(err) {
-			return k.fail(ctx, what, err)
-		}
-		t := time.NewTimer(200 * time.Millisecond)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager creates: %w", what,
-				context.Cause(ctx))
-		}
+		return err == nil, ignoreNotFound(err)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: it has no account \"default\", which kube-controller-manager creates: %w", what,
+			context.Cause(ctx))
 	}
+	return k.fail(ctx, what, err)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // EndNamespace requests the deletion.

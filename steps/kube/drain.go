@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"nodejoin/steps/wait"
 )
 
 // DrainOptions limit a drain. The rules are those of kubectl drain (k8s.io/kubectl pkg/drain/filters.go),
@@ -136,12 +138,8 @@ func Drain(ctx context.Context, a API, node string, o DrainOptions) error {
 		if !time.Now().Before(limit) {
 			return &DrainTimeoutError{bound, last}
 		}
-		t := time.NewTimer(min(drainPoll, time.Until(limit)))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return context.Cause(ctx)
+		if err := wait.Pause(ctx, min(drainPoll, time.Until(limit))); err != nil {
+			return err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -51,7 +52,9 @@ func (t *test) overlay(adapter string) {
 	first, err := t.host.HNSNetwork(t.ctx, config.Name)
 	have, failures := first, 0
 	for have.ManagementIP == "" && time.Since(began) < attachFor && t.ctx.Err() == nil {
-		pause(t.ctx, lookEvery)
+		if wait.Pause(t.ctx, lookEvery) != nil {
+			break
+		}
 		if have, err = t.host.HNSNetwork(t.ctx, config.Name); err != nil {
 			failures++
 		}

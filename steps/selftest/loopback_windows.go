@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 const (
@@ -72,7 +73,7 @@ func startLoopback(ctx context.Context, h host.Host, before []host.Adapter) (str
 	if ok == 0 {
 		return "", fmt.Errorf("the driver: %w", err)
 	}
-	for began := time.Now(); time.Since(began) < time.Minute && ctx.Err() == nil; pause(ctx, time.Second) {
+	for began := time.Now(); time.Since(began) < time.Minute && ctx.Err() == nil; _ = wait.Pause(ctx, time.Second) {
 		now, err := h.Adapters(ctx)
 		if err != nil {
 			return "", err
@@ -97,13 +98,4 @@ func setAddress(ctx context.Context, h host.Host, folder, adapter string) error 
 		err = fmt.Errorf("netsh ended with code %d", code)
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"nodejoin/steps/wait"
 )
 
 // stopGrace is the time between the request to end and the end by force; killGrace
@@ -72,13 +74,10 @@ func (s *supervisor) run(ctx context.Context) error {
 			}
 		}
 		s.log.Say("next start in %v", delay)
-		pause := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		_ = wait.Pause(ctx, delay)
+		if ctx.Err() != nil {
 			s.log.Say("stopped")
 			return nil
-		case <-pause.C:
 		}
 		delay = min(2*delay, maxDelay)
 	}

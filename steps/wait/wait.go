@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// first is the pause after the first look.
+// first is the pause after the first look, unless the caller wants shorter ones.
 const first = 50 * time.Millisecond
 
 // Until calls look until it is done or fails, or ctx ends; it is called at least once.
 // The pauses between two looks grow up to most. The error of an ended ctx is its cause.
 func Until(ctx context.Context, most time.Duration, look func() (done bool, err error)) error {
-	for pause := first; ; pause = min(pause*3/2, most) {
+	for pause := min(first, most); ; pause = min(pause*3/2, most) {
 		done, err := look()
 		if done || err != nil {
 			return err

@@ -27,6 +27,14 @@ func TestUntil(t *testing.T) {
 				t.Errorf("a pause of %v", pause)
 			}
 		}
+		looks = nil
+		start = time.Now()
+		if err := Until(t.Context(), first/5, func() (bool, error) {
+			looks = append(looks, time.Since(start))
+			return len(looks) == 3, nil
+		}); err != nil || looks[1] != first/5 || looks[2] != 2*first/5 {
+			t.Errorf("%v, looks at %v, want pauses of %v", err, looks, first/5)
+		}
 		broken := errors.New("broken")
 		if err := Until(ctx, time.Second, func() (bool, error) { return false, broken }); !errors.Is(err, broken) {
 			t.Errorf("%v, want the error of the look", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // pollEvery is the pause between two checks of a service.
@@ -54,23 +55,18 @@ func (s *suite) create(specs ...string) {
 // await waits until a service is in a state.
 func (s *suite) await(name string, want host.ServiceState) host.Service {
 	s.Helper()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		svc, err := s.Host.Service(s.ctx, name)
-		s.must(err)
-		if svc.State == want {
-			if (svc.PID != 0) != (want != host.ServiceStopped) {
-				s.Errorf("%s is %s with process %d", name, svc.State, svc.PID)
-			}
-			return svc
-		}
-		select {
-		case <-s.ctx.Done():
-			s.Fatalf("%s is %s, not %s", name, svc.State, want)
-		case <-tick.C:
-		}
+	var svc host.Service
+	err := wait.Until(s.ctx, pollEvery, func() (done bool, err error) {
+		svc, err = s.Host.Service(s.ctx, name)
+		return svc.State == want, err
+	})
+	if err != nil {
+		s.Fatalf("%s is %q, not %s: %v", name, svc.State, want, err)
 	}
+	if (svc.PID != 0) != (want != host.ServiceStopped) {
+		s.Errorf("%s is %s with process %d", name, svc.State, svc.PID)
+	}
+	return svc
 }
 
 func (s *suite) dependents(name string, want ...string) {

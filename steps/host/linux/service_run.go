@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // stopGrace is the time between SIGTERM and SIGKILL, as TimeoutStopSec of
@@ -232,24 +233,19 @@ func (h *Host) end(ctx context.Context, id processID) error {
 	return fmt.Errorf("process %d was killed and has not ended: %w", id.PID, context.DeadlineExceeded)
 }
 
+var errStillUp = errors.New("processes of the group still run")
+
 // waitGone waits at most bound until no process of the group runs.
 func (h *Host) waitGone(ctx context.Context, id processID, bound time.Duration) (bool, error) {
-	limit := time.NewTimer(bound)
-	defer limit.Stop()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errStillUp)
+	defer cancel()
+	err := wait.Until(ctx, pollEvery, func() (bool, error) {
 		up, err := id.groupAlive()
 		h.reap()
-		if err != nil || !up {
-			return !up, err
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-limit.C:
-			return false, nil
-		case <-tick.C:
-		}
+		return !up, err
+	})
+	if errors.Is(err, errStillUp) {
+		return false, nil
 	}
+	return err == nil, err
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // Mkdir creates a directory and its missing parents, which only administrators can change.
@@ -164,29 +165,25 @@ func (h *Host) Remove(ctx context.Context, path string) error {
 	return failed(op, path, busy(err, path))
 }
 
-// heldBound is how long to retry while another program, such as a second nodejoin or a scanner, has a file
-// open for reading. Windows does not report the end of such a handle; Go's own tools retry for as long
-// (cmd/internal/robustio).
-const heldBound = 2 * time.Second
+// heldBound and heldEvery are how long, and how often, to retry while another program, such as a second nodejoin
+// or a scanner, has a file open for reading. Windows does not report the end of such a handle; Go's own tools
+// retry for as long (cmd/internal/robustio).
+const (
+	heldBound = 2 * time.Second
+	heldEvery = 20 * time.Millisecond
+)
 
 // replace moves a file over another and has the move written to the disk.
 func replace(ctx context.Context, from, to string) error {
 	ctx, cancel := context.WithTimeout(ctx, heldBound)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := replaceNow(from, to)
-		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
-			errors.Is(err, host.ErrBusy) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-tick.C:
-		}
-	}
+	var err error
+	_ = wait.Until(ctx, heldEvery, func() (bool, error) { // at the bound, err is that of the last try
+		err = replaceNow(from, to)
+		return !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
+			errors.Is(err, host.ErrBusy), nil
+	})
+	return err
 }
 
 func replaceNow(from, to string) error {

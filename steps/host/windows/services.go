@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/windows/svc/mgr"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // pollEvery is the pause between two looks at a service that is changing state.
@@ -172,20 +173,15 @@ const takenWithin = time.Second
 func awaitTaken(ctx context.Context, s *mgr.Service, before svc.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	err := wait.Until(ctx, pollEvery, func() (bool, error) {
 		now, err := s.Query()
-		if err != nil || now.State != svc.Stopped || now.Win32ExitCode != before.Win32ExitCode ||
-			now.ServiceSpecificExitCode != before.ServiceSpecificExitCode {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil // the manager has taken the start
-		case <-tick.C:
-		}
+		return now.State != svc.Stopped || now.Win32ExitCode != before.Win32ExitCode ||
+			now.ServiceSpecificExitCode != before.ServiceSpecificExitCode, err
+	})
+	if errors.Is(err, context.Cause(ctx)) {
+		return nil // the manager has taken the start
 	}
+	return err
 }
 
 // StopService stops and waits until the service reports stopped and its process
@@ -233,7 +229,7 @@ var endBound = 10 * time.Second // a test shortens it
 // deafBound is how long a service may make no progress after a stop request.
 var deafBound = 30 * time.Second // a test shortens it
 
-// endProcess waits for the end of the process of a stopped service; 0 is no process.
+// endProcess waits for the end of the process of a stopped service; 0 means none.
 // One that outlives endBound is killed: its service has reported that it stopped, and the process might
 // keep its files open forever.
 func endProcess(ctx context.Context, process windows.Handle) error {
@@ -281,32 +277,30 @@ func serviceProcess(s *mgr.Service, status svc.Status) (windows.Handle, error) {
 // progress for deafBound, or longer if it asks for that (SERVICE_STATUS, dwCheckPoint and dwWaitHint), its
 // process is killed. process 0 means none.
 func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
 	asked := false
 	var refused error
 	var progress time.Time // when it accepted the control, or last made progress
 	var checkpoint uint32
-	for {
+	err := wait.Until(ctx, pollEvery, func() (bool, error) {
 		if !asked {
 			_, err := s.Control(svc.Stop)
 			switch {
 			case err == nil, unanswered(err): // nobody is left to receive it again
 				asked = true
 			case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
-				return nil
+				return true, nil
 			case !errors.Is(err, windows.ERROR_SERVICE_CANNOT_ACCEPT_CTRL):
-				return err
+				return false, err
 			}
 			refused = err
 		}
 		status, err := s.Query()
 		if err != nil {
-			return err
+			return false, err
 		}
 		switch status.State {
 		case svc.Stopped:
-			return nil
+			return true, nil
 		case svc.StopPending:
 			asked = true
 		}
@@ -316,19 +310,17 @@ func stop(ctx context.Context, s *mgr.Service, process windows.Handle) error {
 		if process != 0 && !progress.IsZero() &&
 			time.Since(progress) >= max(deafBound, time.Duration(status.WaitHint)*time.Millisecond) {
 			if err := windows.TerminateProcess(process, 1); err != nil {
-				return fmt.Errorf("the service does not react to the stop request, and its process cannot be killed: %w", err)
+				return false, fmt.Errorf("the service does not react to the stop request, and its process cannot be killed: %w",
+					err)
 			}
 			process = 0
 		}
-		select {
-		case <-ctx.Done():
-			if refused != nil {
-				return fmt.Errorf("%w; it was asked to stop: %w", context.Cause(ctx), refused)
-			}
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
+		return false, nil
+	})
+	if err != nil && refused != nil && errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("%w; it was asked to stop: %w", err, refused)
 	}
+	return err
 }
 
 // unanswered reports whether a control was lost with the process of its service: the
