@@ -13,6 +13,7 @@ import (
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/recipe"
+	"nodejoin/steps/host"
 )
 
 // Components are the blocks that change what a recipe writes for a program of Kubernetes, with
@@ -88,7 +89,7 @@ func (own component) over(base component) component {
 		}
 	}
 	for _, a := range own.Args {
-		same := func(b string) bool { return FlagName(b) == FlagName(a) }
+		same := func(b string) bool { return host.FlagName(b) == host.FlagName(a) }
 		if i := slices.IndexFunc(out.Args, same); i >= 0 {
 			out.Args[i] = a
 			continue
@@ -116,12 +117,6 @@ func componentsOver(own, base map[string]component) map[string]component {
 		out[name] = o.over(base[name])
 	}
 	return out
-}
-
-// FlagName returns the name of a flag as the programs read it: underscores become dashes.
-func FlagName(arg string) string {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return strings.ReplaceAll(name, "_", "-")
 }
 
 // componentJudge checks one block against the version tables.
@@ -339,7 +334,7 @@ func (j *componentJudge) args() []string {
 	seen := map[string]bool{}
 	for i, a := range list {
 		at := j.s.AtIndex("extra_args", i)
-		name := FlagName(a)
+		name := host.FlagName(a)
 		switch {
 		case !strings.HasPrefix(a, "-") || name == "" || strings.ContainsAny(name, " \t"):
 			j.fail(at, "invalid flag", "%q is not a flag. Each element is one flag with its value, \"--name=value\".", a)

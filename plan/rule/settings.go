@@ -12,6 +12,7 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/compat"
 	"nodejoin/plan/recipe"
+	"nodejoin/steps/host"
 )
 
 // settings makes a rule over the settings of a machine. A machine with wrong settings is
@@ -103,7 +104,7 @@ func services(p *block.Plan, m *block.Machine) {
 			"service. Leave the manager \"native\", or join in another way.", m.Name)
 	}
 	if g, ok := b.Args["priority"]; ok && slices.ContainsFunc(m.Components["kubelet"].Args,
-		func(a string) bool { return block.FlagName(a) == recipe.PriorityFlag }) {
+		func(a string) bool { return host.FlagName(a) == recipe.PriorityFlag }) {
 		p.FailOn(m.Name, g.At, "duplicate flag",
 			"Node %q has --%s in the extra_args of its kubelet, too. Remove one of the two.", m.Name, recipe.PriorityFlag)
 	}

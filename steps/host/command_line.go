@@ -83,10 +83,11 @@ func SplitCommandLine(line string) []string {
 	return out
 }
 
-// FlagName is the name of a flag, "name" of "--name=value" and of "-name".
+// FlagName is the name of a flag, "name" of "--name=value" and of "-name". Underscores become dashes, as the
+// programs of Kubernetes read it (k8s.io/component-base/cli/flag, WordSepNormalizeFunc).
 func FlagName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return name
+	return strings.ReplaceAll(name, "_", "-")
 }
 
 // Flag is the value of --name or -name in a command, as "--name=value" or "--name value".

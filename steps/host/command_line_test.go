@@ -30,3 +30,16 @@ func TestCommandLine(t *testing.T) {
 		}
 	})
 }
+
+// Programs of Kubernetes take "--node_ip" for "--node-ip".
+func TestFlag(t *testing.T) {
+	command := []string{"kubelet.exe", "--node_ip=10.0.0.5", "-v", "4", "--config", "c.yaml", "--last"}
+	for name, want := range map[string]string{"node-ip": "10.0.0.5", "v": "4", "config": "c.yaml", "last": ""} {
+		if have, given := host.Flag(command, name); have != want || !given {
+			t.Errorf("--%s is %q, given %v, want %q", name, have, given, want)
+		}
+	}
+	if have, given := host.Flag(command, "4"); given {
+		t.Errorf("a value counts as a flag: %q", have)
+	}
+}
