@@ -52,7 +52,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		}
 	}
 	c.judgeLock()
-	// Else what seems unused may be misspelt elsewhere, or be used by what is not known.
+	// With errors or unknown values, what seems unused may be used by something that was not read.
 	if !c.List.HasErrors() && len(c.Unvalued)+len(c.Unread) == 0 {
 		c.idle(stepBlocks)
 		rule.Unused(c.Plan)

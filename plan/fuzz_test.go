@@ -71,7 +71,7 @@ func checkDiagnostic(t *testing.T, d *hcl.Diagnostic, size int) {
 		t.Errorf("a diagnostic says nothing: %v", d)
 	}
 	if !utf8.ValidString(d.Summary + d.Detail) {
-		t.Errorf("a diagnostic is no text: %q", d.Detail)
+		t.Errorf("a diagnostic is not text: %q", d.Detail)
 	}
 	if r := d.Subject; r != nil && (r.Start.Byte < 0 || r.Start.Byte > size || r.Start.Line < 1 || r.Start.Column < 1) {
 		t.Errorf("a diagnostic points outside its file of %d bytes: %v", size, d)

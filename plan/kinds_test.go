@@ -32,7 +32,7 @@ func TestArgumentTags(t *testing.T) {
 				t.Errorf("%s is %q by default, which is none of %q", where, text, a.Choices)
 			}
 			if a.OS != "" && a.OS != "windows" && a.OS != "linux" {
-				t.Errorf("%s is for %q, which is no system", where, a.OS)
+				t.Errorf("%s is for %q, which is not a system", where, a.OS)
 			}
 			if a.ID && a.Present {
 				t.Errorf("%s names the thing and describes it", where)

@@ -23,7 +23,7 @@ func TestLanguageHasCases(t *testing.T) {
 	note := func(src []byte) {
 		f, _ := hclsyntax.ParseConfig(src, "x", hcl.InitialPos)
 		if f == nil {
-			return // a case of a text that is no plan
+			return // a case of a text that is not a plan
 		}
 		noteBody(used, "", f.Body.(*hclsyntax.Body))
 	}

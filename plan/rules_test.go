@@ -100,7 +100,7 @@ func rulesOf(t *testing.T) map[string]string {
 			if b, ok := e.(*ast.BinaryExpr); ok && filepath.Base(name) == "component.go" && b.Op == token.ADD {
 				return // computed
 			}
-			t.Errorf("%s: the summary of a diagnostic is no literal, so no case can be demanded for it", at)
+			t.Errorf("%s: the summary of a diagnostic is not a literal, so no case can be demanded for it", at)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if strings.HasPrefix(name, "..") { // a kind's remarks on arguments are diagnostics; its errors are not

@@ -29,7 +29,7 @@ func TestMergeYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v["bindAddress"] != "1" || v["winkernel"].(map[string]any)["sourceVip"] != "true" {
-		t.Errorf("a resolved reference is no string:\n%s", have)
+		t.Errorf("a resolved reference is not a string:\n%s", have)
 	}
 	if v["mode"] == nil || !strings.HasPrefix(have, "# Managed by nodejoin.\n") {
 		t.Errorf("lost:\n%s", have)

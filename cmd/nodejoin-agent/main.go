@@ -85,12 +85,12 @@ func serve(args []string) error {
 	agent.CrashTo(program + wire.CrashSuffix)
 	data, err := hex.DecodeString(args[0])
 	if err != nil || len(data) == 0 {
-		return fmt.Errorf("serve: %q is no folder in hex", args[0])
+		return fmt.Errorf("serve: %q is not a folder in hex", args[0])
 	}
 	owner := 0
 	if len(args) > 1 {
 		if owner, err = strconv.Atoi(args[1]); err != nil || owner < 0 {
-			return fmt.Errorf("serve: %q is no id of a user", args[1])
+			return fmt.Errorf("serve: %q is not an id of a user", args[1])
 		}
 	}
 	dataDir := string(data)

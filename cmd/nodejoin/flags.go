@@ -50,7 +50,7 @@ func (s *someOf) Choices() []string { return ui.States }
 func (s *someOf) Set(text string) error {
 	for _, one := range strings.Split(text, ",") {
 		if !slices.Contains(ui.States, one) {
-			return fmt.Errorf("%q is no state; there are %s", one, strings.Join(ui.States, ", "))
+			return fmt.Errorf("%q is not a state; there are %s", one, strings.Join(ui.States, ", "))
 		}
 		*s = append(*s, one)
 	}

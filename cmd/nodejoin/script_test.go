@@ -174,7 +174,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 	for i, l := range strings.Split(strings.TrimSuffix(ts.ReadFile(args[0]), "\n"), "\n") {
 		last = object{}
 		if err := json.Unmarshal([]byte(l), &last); err != nil || last.Type == "" {
-			ts.Fatalf("line %d is no object with a type (%v): %s", i+1, err, l)
+			ts.Fatalf("line %d is not an object with a type (%v): %s", i+1, err, l)
 		}
 		if (i == 0) != (last.Type == "version") {
 			ts.Fatalf("line %d has type %s; only the first tells the version", i+1, last.Type)

@@ -50,7 +50,7 @@ func (b SettingBlock) Port(fallback uint16) (port uint16, ok bool) {
 	return uint16(n), n >= 1 && n <= 65535
 }
 
-// addonVersion checks the version of a program that is no part of a node.
+// addonVersion checks the version of a program that is not a part of a node.
 func (j *settingJudge) addonVersion(artifact string) {
 	text := version(j.Section, "version")
 	if text == "" {

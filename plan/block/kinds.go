@@ -134,7 +134,7 @@ func goValue(v cty.Value, t reflect.Type) (any, error) {
 	case t == DurationType:
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil {
-			return nil, fmt.Errorf("%q is no duration; write a number with its unit, for example \"10s\"", v.AsString())
+			return nil, fmt.Errorf("%q is not a duration; write a number with its unit, for example \"10s\"", v.AsString())
 		}
 		return int64(d), nil
 	case t == BytesType:

@@ -46,7 +46,7 @@ func decodeOutput(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext) (Output, c
 	}
 	if eval.Secret(v) && !o.Sensitive {
 		sc.Fail(a.Expr.Range(), "sensitive value", "The output %q has a sensitive value, and outputs are shown. Let it be "+
-			"sensitive = true, so that it is only passed on; a value that is no secret is shown with "+
+			"sensitive = true, so that it is only passed on; a value that is not a secret is shown with "+
 			"nonsensitive(...).", o.Name)
 		return o, cty.DynamicVal
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // waived reads the findings of preflight and doctor that do not count. One that does not
-// occur is no mistake: what is on a machine is not known here.
+// occur is not a mistake: what is on a machine is not known here.
 func waived(s *eval.Section) []string {
 	ids := s.Strs("waive")
 	checkWaived(s, "waive", ids)

@@ -88,7 +88,7 @@ func TestKubelet(t *testing.T) {
 		}
 	}
 	if _, err := Kubelet("1.36"); err == nil {
-		t.Error("1.36 is no complete version")
+		t.Error("1.36 is not a complete version")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestBuilds(t *testing.T) {
 	for _, build := range []string{"", "20348", "10.0", "10.0.x", "10.0.-1", "11.0.20348", "10.0.20348.1.1",
 		"10.0.20348.x"} {
 		if ValidBuild(build) {
-			t.Errorf("%q is no build", build)
+			t.Errorf("%q is not a build", build)
 		}
 	}
 	if !ValidBuild(MinBuild()) {

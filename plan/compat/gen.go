@@ -100,7 +100,7 @@ func header(b *bytes.Buffer, what string) {
 }
 
 // spans divides the versions in which a thing is present into runs: the first version of each, and the first
-// one after it without the thing. "-" is no bound.
+// one after it without the thing. "-" means none.
 func spans(present []string, each func(since, until string, in []string)) {
 	for i := 0; i < len(versions); {
 		if !slices.Contains(present, versions[i]) {

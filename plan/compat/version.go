@@ -40,7 +40,7 @@ func (l line) less(m line) bool {
 
 func (l line) String() string { return fmt.Sprintf("%d.%d", l.major, l.minor) }
 
-// span is the versions from since (inclusive) to until (exclusive); the zero line is no bound.
+// span is the versions from since (inclusive) to until (exclusive); the zero line means no bound.
 type span struct{ since, until line }
 
 func (s span) holds(l line) bool {

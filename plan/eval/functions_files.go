@@ -49,13 +49,13 @@ func (sc *Scope) pathExpand() function.Function {
 func (sc *Scope) read(name string) (string, error) {
 	f, ok := sc.texts[name]
 	if !ok {
-		f.text, f.err = sc.readAnew(name)
+		f.text, f.err = sc.readFile(name)
 		sc.texts[name] = f
 	}
 	return f.text, f.err
 }
 
-func (sc *Scope) readAnew(name string) (string, error) {
+func (sc *Scope) readFile(name string) (string, error) {
 	b, err := sc.Files.Read(sc.Files.Abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)

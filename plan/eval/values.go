@@ -109,7 +109,7 @@ func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name str
 	if secret && !may.Sensitive {
 		sc.Fail(e.Range(), "sensitive value", "The argument %q is shown in plans and logs, so it cannot take a sensitive "+
 			"value. Only the content of a file, the value of a variable of the environment and the URL of a proxy can. "+
-			"A value that is no secret is shown with nonsensitive(...).", name)
+			"A value that is not a secret is shown with nonsensitive(...).", name)
 		return cty.NilVal, IsWrong
 	}
 	switch {

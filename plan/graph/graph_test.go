@@ -110,7 +110,7 @@ func TestOrderProperty(t *testing.T) {
 			}
 			for i := range len(cycle.Path) - 1 {
 				if !edges[[2]int{cycle.Path[i], cycle.Path[i+1]}] {
-					t.Fatalf("%v: step %d is no edge", cycle.Path, i)
+					t.Fatalf("%v: step %d is not an edge", cycle.Path, i)
 				}
 			}
 		case err != nil:

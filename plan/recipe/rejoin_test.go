@@ -40,20 +40,20 @@ func (w watched) RevokeToken(ctx context.Context, id string) error {
 func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	t.Helper()
 	revoked = new(int)
-	aside := false
+	renamed := false
 	n.emit = func(e event.Event) {
 		h := n.machine(t)
 		switch e := e.(type) {
 		case event.StepDone:
-			if e.Step == "kubelet_ready" && !aside {
-				if err := h.Rename(t.Context(), kubeletConf, kubeletConf+".aside"); err != nil {
+			if e.Step == "kubelet_ready" && !renamed {
+				if err := h.Rename(t.Context(), kubeletConf, kubeletConf+".renamed"); err != nil {
 					t.Error(err)
 				}
-				aside = true
+				renamed = true
 			}
 		case event.StepStarted:
 			if e.Step == "kubelet_certificate" {
-				if err := h.Rename(t.Context(), kubeletConf+".aside", kubeletConf); err != nil {
+				if err := h.Rename(t.Context(), kubeletConf+".renamed", kubeletConf); err != nil {
 					t.Error(err)
 				}
 			}

@@ -23,7 +23,7 @@ func manifestStep(p *block.Plan, s *eval.Section, args map[string]any) {
 	}
 	if _, err := (&kinds.Manifest{Content: text}).Objects(); err != nil {
 		s.Fail("content", "invalid manifest",
-			"The content is no manifest: %s. Write objects as for kubectl apply, with a line of --- between them.",
+			"The content is not a manifest: %s. Write objects as for kubectl apply, with a line of --- between them.",
 			steps.AsError(err).Detail)
 		return
 	}

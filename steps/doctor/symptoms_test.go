@@ -290,7 +290,7 @@ func TestSymptomsOfDocker(t *testing.T) {
 	}
 }
 
-// TestSymptomsUnasked: what could not be checked is told, and is no answer.
+// TestSymptomsUnasked: what could not be checked is told, and is not an answer.
 func TestSymptomsUnasked(t *testing.T) {
 	p := newFixture(t)
 	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)",

@@ -136,7 +136,7 @@ func altered(t *testing.T, w *world, d drawn, a alteration) {
 	}
 }
 
-// alterations are all changes of what the join has made: of each file, and of everything that is no file.
+// alterations are all changes of what the join has made: of each file, and of everything that is not a file.
 func alterations(t *testing.T, osName string, before, after map[string]string) (out []alteration) {
 	add := func(name string, f func(ctx context.Context, h *sandbox.Host) error) {
 		out = append(out, alteration{strings.ReplaceAll(name, `\`, "/"), f})

@@ -105,7 +105,7 @@ func seed(t *testing.T, h *sandbox.Host) {
 	}
 }
 
-// snapshot is every file with its content and everything that is no file.
+// snapshot is every file with its content and everything that is not a file.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -6,7 +6,7 @@ import "nodejoin/steps/kube"
 type ObjectRemoval struct {
 	kube.Member
 	Left string // why it stays; "" = it is deleted, or written
-	// Finishes says why nothing is deleted but the parent of the plan's set written; "" = it is not about that.
+	// Finishes says why nothing is deleted and only the parent of the plan's set is written; "" = something is.
 	Finishes string
 	Err      error // of an apply: why it could not be deleted
 }

@@ -154,10 +154,9 @@ func (h rebooting) ask(ctx context.Context) (executor.CheckReply, error) {
 	return reply, err
 }
 
-// await waits until the machine has booted: until what it noted when it was asked to
-// reboot is gone, however long it takes to go down, and whatever its clock says. The
-// machine is locked again then. Whatever else it answers meanwhile, or does not, is that
-// of a machine on its way. It fails where the same is needed still.
+// await waits until the machine has booted, which is when the note of the request to reboot is gone: it may
+// take long to go down, and its clock may be wrong. Other answers, and none, mean that it is not up yet. Then
+// await locks the machine again. It fails if the same reboot is still needed.
 func (h rebooting) await(ctx context.Context) error {
 	bound, cancel := context.WithTimeout(ctx, rebootFor)
 	defer cancel()

@@ -82,7 +82,7 @@ func TestRebootForFeature(t *testing.T) {
 }
 
 // A reboot that the plan does not let nodejoin make ends the run before what needs it; a
-// reboot by hand lets the next run go on. Nothing is rolled back: this is no failure.
+// reboot by hand lets the next run go on. Nothing is rolled back: this is not a failure.
 func TestRebootByHand(t *testing.T) {
 	night, noon := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -233,7 +233,7 @@ func TestRejoin(t *testing.T) {
 				t.Error("the Node is another one")
 			}
 			w.mustBeQuiet()
-			// All of it is nodejoin's to take back.
+			// nodejoin undoes all of it.
 			if _, sum := w.leave(-1, engine.LeaveOptions{}); sum.Hosts[0].Err != nil || len(sum.Hosts[0].Files) > 0 {
 				t.Errorf("leave: %v, %v", sum.Hosts[0].Err, sum.Hosts[0].Files)
 			}
@@ -241,8 +241,8 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-// What an earlier owner of the machine left of its credentials is put aside for the
-// join, and is where it was after the leave.
+// Credentials that an earlier owner left on the machine are backed up for the join, and
+// the leave restores them.
 func TestForeignCredentialsComeBack(t *testing.T) {
 	w := newWorld(t)
 	w.one = true

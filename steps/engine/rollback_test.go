@@ -179,7 +179,7 @@ var ownAccess = regexp.MustCompile(` "c/programdata/nodejoin[^,\n]*,?\n`)
 var processes = regexp.MustCompile(`"(pid|PID)": [0-9]+`)
 
 // mustBeBack wants the machine as it was, its Node Ready with the old version, and no
-// trial left.
+// snapshot left.
 func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	w.t.Helper()
 	h := sum.Hosts[0]
@@ -192,7 +192,7 @@ func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 		w.t.Fatalf("the machine is not as it was (-before +after):\n%s", diff)
 	}
 	if r := w.check(); r.Hosts[0].Snapshot != nil {
-		w.t.Errorf("a trial is open: %+v", r.Hosts[0].Snapshot)
+		w.t.Errorf("a snapshot is open: %+v", r.Hosts[0].Snapshot)
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "C", "ProgramData", "nodejoin", "previous"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -273,22 +273,22 @@ func (w *world) cutOff() {
 	}
 	w.away = false
 	if r := w.check(); r.Hosts[0].Snapshot == nil || r.Hosts[0].Snapshot.RolledBack == nil || r.Pending() == 0 {
-		w.t.Fatalf("the trial is %+v, %d pending", r.Hosts[0].Snapshot, r.Pending())
+		w.t.Fatalf("the snapshot is %+v, %d pending", r.Hosts[0].Snapshot, r.Pending())
 	}
 }
 
-// earlier is what was told of an earlier run that was rolled back.
-func (w *world) earlier() (told []string) {
+// earlier is what was reported of an earlier run that was rolled back.
+func (w *world) earlier() (reported []string) {
 	for _, e := range w.events {
 		if m, ok := e.(event.Warning); ok && m.Summary == "an earlier run was rolled back" {
-			told = append(told, m.Detail)
+			reported = append(reported, m.Detail)
 		}
 	}
-	return told
+	return reported
 }
 
-// The way to the machine is lost with the answer. The run says so; the next one sees the
-// machine work, puts back what is left to, tells of it and goes on.
+// The connection is lost before the answer. The run says so; the next one finds that the
+// machine works, restores what is left, reports it and continues.
 func TestRollbackCutOff(t *testing.T) { synctest.Test(t, rollbackCutOff) }
 
 func rollbackCutOff(t *testing.T) {
@@ -385,7 +385,7 @@ func TestUpgradeKept(t *testing.T) {
 	w.wantVersion("win-1", "1.36.3")
 }
 
-// A run that is stopped is no failure of the upgrade: what it did stays, and the next
+// A run that is stopped is not a failure of the upgrade: what it did stays, and the next
 // apply goes on.
 func TestNotRolledBackNeedlessly(t *testing.T) {
 	w, _ := upgradable(t, false)
@@ -405,7 +405,7 @@ func TestNotRolledBackNeedlessly(t *testing.T) {
 	w.mustConverge()
 	w.wantVersion("win-1", "1.36.3")
 	if r := w.check(); r.Hosts[0].Snapshot != nil || r.Pending() > 0 {
-		t.Errorf("%d pending, trial %+v", r.Pending(), r.Hosts[0].Snapshot)
+		t.Errorf("%d pending, snapshot %+v", r.Pending(), r.Hosts[0].Snapshot)
 	}
 }
 

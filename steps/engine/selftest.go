@@ -15,7 +15,7 @@ type SelfTested struct {
 	Err    error // the host could not be tested
 }
 
-// SelfTest has every host test itself; it changes hosts, and has each as it was at its end. The cluster is not
+// SelfTest has every host test itself. It changes the hosts and restores each at the end. The cluster is not
 // asked.
 func (s *Session) SelfTest(ctx context.Context, req selftest.Request) []SelfTested {
 	out := make([]SelfTested, len(s.hosts))

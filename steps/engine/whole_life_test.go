@@ -98,7 +98,7 @@ func TestWholeLife(t *testing.T) {
 			}
 			now := snapshot(t, w.sandboxDir())
 			for name, was := range before {
-				// State that is no file is a map of all that there is of a kind; README.txt is the plan's by now.
+				// State that is not a file is a map of all that there is of a kind; README.txt is the plan's by now.
 				if !strings.HasPrefix(name, "state: ") && now[name] != was && name != filepath.Join("C", "k", "README.txt") {
 					t.Errorf("%s is touched: %.200q, was %.200q", name, now[name], was)
 				}

@@ -7,7 +7,7 @@ import (
 )
 
 // OlderBuild compares builds ("10.0.20348") number by number; parts that want leaves out do not count. A text that
-// is no build is an error.
+// is not a build is an error.
 func OlderBuild(have, want string) (bool, error) {
 	h, hok := BuildNumbers(have)
 	w, wok := BuildNumbers(want)

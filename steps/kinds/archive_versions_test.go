@@ -13,7 +13,7 @@ import (
 )
 
 // An archive whose program is another version than the plan says is refused before anything
-// of it is put in place; of what is no program of Go nothing is known.
+// of it is put in place; of what is not a program of Go nothing is known.
 func TestArchiveVersions(t *testing.T) {
 	const info = "\xff Go buildinf:"
 	far := strings.Repeat("x", 300_000) // more than is read at once

@@ -163,7 +163,7 @@ func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.En
 			return steps.Outcome{}, &steps.Error{Code: steps.CodeFailed, Summary: "no Node that the token could end with",
 				Detail: fmt.Sprintf("the token of %s/%s is to end with the Node %s, which is not registered", s.Namespace, s.Name,
 					e.Node),
-				Remedy: "let the step come after \"registered\"; or set unbound = true, for a token that outlives the Node"}
+				Remedy: "let a node_registered step come before; or set unbound = true, for a token that outlives the Node"}
 		}
 		if err != nil {
 			return steps.Outcome{}, err

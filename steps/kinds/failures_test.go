@@ -227,7 +227,7 @@ func TestPlanForesees(t *testing.T) {
 	if reasons[2] != `C:\c\config.toml changes` {
 		t.Errorf("reason %q", reasons[2])
 	}
-	// What was edited since the last start is put back, so nothing was started from it.
+	// The file that was edited since the last start is restored, so nothing was started from it.
 	stepstest.Put(t, h, `C:\c\config.toml`, "edited")
 	have, _ = actions(list("1"))
 	if diff := cmp.Diff([]steps.Action{"", "update", "", ""}, have); diff != "" {

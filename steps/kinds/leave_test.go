@@ -79,7 +79,7 @@ func (m *machine) seed(t *testing.T, os string) {
 	stepstest.Must(t, m.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}))
 }
 
-// snapshot is every file with its content and everything that is no file; features that
+// snapshot is every file with its content and everything that is not a file; features that
 // are off do not count, be it after a reboot.
 func (m *machine) snapshot(t *testing.T) map[string]string {
 	t.Helper()
@@ -203,7 +203,7 @@ func (s scenario) joined(t *testing.T, a steps.Artifacts) (*machine, map[string]
 	return m, before
 }
 
-// Whatever a kind did, leave puts back, and only that; a second leave finds nothing.
+// leave undoes whatever a kind did, and only that; a second leave finds nothing.
 func TestLeave(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {

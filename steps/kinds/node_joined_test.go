@@ -134,7 +134,7 @@ func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	}
 }
 
-// A cordon of a person is no matter of nodejoin's, also where its own note is there still.
+// A cordon of a person is not nodejoin's to touch, also where its own note is there still.
 func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
 	for _, annotations := range []map[string]string{nil, {kube.CordonedBy: "upgrade"}} {
 		o := &oneNode{node: kube.Node{Unschedulable: true, Annotations: annotations}}
@@ -269,7 +269,7 @@ func TestNodeGivenRestore(t *testing.T) {
 			t.Errorf("killed after %d calls (-before +after):\n%s", limit, d)
 		}
 		if n, _ := o.Node(t.Context(), ""); given.Restore(n) != nil {
-			t.Error("there is still something to put back")
+			t.Error("there is still something to restore")
 		}
 		if !died {
 			if limit != 3 {

@@ -350,7 +350,7 @@ var trailing = regexp.MustCompile(`,(\n *})`)
 
 var pids = regexp.MustCompile(`"(pid|started|[a-z_]*time)": [^,\n]*,?\n *`)
 
-// state is every file, and all that is no file, without nodejoin's own folder.
+// state is every file, and all that is not a file, without nodejoin's own folder.
 func (b *box) state(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := b.Facts(t.Context())

@@ -148,7 +148,7 @@ func startService(ctx context.Context, h host.Host, name, log string) error {
 	svc, err := awaitState(ctx, h, name, host.ServiceRunning, host.ServiceStopped)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &steps.Error{Code: steps.CodeTimeout, Summary: "not done in time",
-			Detail: fmt.Sprintf("service %s did not come to run, its last state is %q%s", name, svc.State,
+			Detail: fmt.Sprintf("service %s is not running yet, its last state is %q%s", name, svc.State,
 				logTail(ctx, h, log)),
 			Remedy: "read its log; raise the step's timeout if the machine is slow"}
 	}

@@ -165,7 +165,7 @@ func JoinAddrs(addrs []netip.Addr) string {
 func (v *SourceVIP) subnet() (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(v.Subnet)
 	if err != nil {
-		return p, steps.Invalid("subnet %q is no CIDR: %v", v.Subnet, err)
+		return p, steps.Invalid("subnet %q is not a CIDR: %v", v.Subnet, err)
 	}
 	// host-local refuses these too (Range.Canonicalize).
 	if p = p.Masked(); p.Bits() > p.Addr().BitLen()-2 {

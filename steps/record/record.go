@@ -113,7 +113,7 @@ func (r *Record) attribute() {
 }
 
 // Old reports whether nodejoin 0.1 made the claim, which did not note the plan. What finishes
-// a plan after a reboot is no plan's.
+// a plan after a reboot is not a plan's.
 func (c Claim) Old() bool { return len(c.Plans) == 0 && !strings.HasPrefix(c.Step, "resume_") }
 
 // With is the claim with the plan among its plans.

@@ -185,7 +185,7 @@ func TestBecome(t *testing.T) {
 			var ce *ConnectError
 			if c.reason != "" {
 				if !errors.As(err, &ce) {
-					t.Fatalf("%v is no ConnectError", err)
+					t.Fatalf("%v is not a ConnectError", err)
 				}
 				wantError(t, ce, c.reason, c.says...)
 			}
@@ -279,7 +279,7 @@ func TestBecomePlace(t *testing.T) {
 			if c.reason != "" {
 				var ce *ConnectError
 				if !errors.As(err, &ce) {
-					t.Fatalf("%v is no ConnectError", err)
+					t.Fatalf("%v is not a ConnectError", err)
 				}
 				wantError(t, ce, c.reason, c.says)
 			}

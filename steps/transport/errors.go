@@ -37,7 +37,7 @@ const (
 	ReasonForward     Reason = "forward"      // a jump host does not forward
 	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
 	ReasonSilent      Reason = "silent"       // a call was not answered in time
-	ReasonAnswer      Reason = "answer"       // what was answered is no answer to what was asked
+	ReasonAnswer      Reason = "answer"       // what was answered is not an answer to what was asked
 )
 
 // errAnswer: the agent said what it has no reason to say. The connection is not tried again: the next answer

@@ -107,7 +107,7 @@ var helloLies = []lie{
 		want: "does not start"},
 	{name: "hello has another digest", hello: func(string) string { return note("hello", object{"digest": "00"}) },
 		want: "does not start"},
-	{name: "hello has a digest that is no text", hello: func(string) string {
+	{name: "hello has a digest that is not text", hello: func(string) string {
 		return note("hello", object{"digest": []int{1}})
 	}, want: "does not start"},
 	{name: "hello has an escape for a digest", hello: func(string) string {
@@ -180,7 +180,7 @@ var factLies = []lie{
 	{name: "processors below zero", on: "check", reply: fact("cpus", -1), want: distrust},
 	{name: "the service manager is another one", on: "check", reply: fact("init", "x\ny"), want: distrust},
 	{name: "the resolver's file is relative", on: "check", reply: fact("resolv_conf", "../x"), want: distrust},
-	{name: "the boot time is no time", on: "check", reply: fact("boot_time", "yesterday"), want: distrust},
+	{name: "the boot time is not a time", on: "check", reply: fact("boot_time", "yesterday"), want: distrust},
 }
 
 var checkLies = []lie{
@@ -308,7 +308,7 @@ var otherLies = []lie{
 	{name: "leave of one thing twice", on: "leave_check",
 		reply: field("items", []object{{"key": "file:/a", "change": object{}},
 			{"key": "file:/a", "change": object{}}}), want: distrust},
-	{name: "leave of a thing that is no key", on: "leave_check",
+	{name: "leave of a thing that is not a key", on: "leave_check",
 		reply: field("items", []object{{"key": "nothing", "change": object{}}}), want: distrust},
 	{name: "leave of a thing with an escape", on: "leave_check",
 		reply: field("items", []object{{"key": "file:/a" + escape + "\nb", "change": object{}, "left": escape}})},

@@ -84,7 +84,7 @@ func checkDataDir(c SSHConfig) error {
 	}
 	if strings.ContainsAny(c.DataDir, "\x00\n\r") || !absolute(c.OS, c.DataDir) {
 		return &ConnectError{Reason: ReasonAgent, Host: c.Host, Summary: "unusable data folder",
-			Detail: fmt.Sprintf("%q is no absolute path on %s", c.DataDir, c.OS), Remedy: "use " + DefaultDataDir(c.OS)}
+			Detail: fmt.Sprintf("%q is not an absolute path on %s", c.DataDir, c.OS), Remedy: "use " + DefaultDataDir(c.OS)}
 	}
 	return nil
 }

@@ -179,14 +179,14 @@ func unreachable(ctx context.Context, h hop, err error) error {
 	}
 	remedy := "check the address, the firewall, and that the machine's SSH server runs"
 	if lookup := (*net.DNSError)(nil); errors.As(err, &lookup) && lookup.IsNotFound {
-		remedy = "nobody knows a machine of this name: look for a misspelling, or write its address"
+		remedy = "the name does not resolve: check its spelling, or write the address of the machine"
 	}
 	return &ConnectError{Reason: ReasonUnreachable, Host: h.name(), Summary: "no connection", Detail: err.Error(),
 		Remedy: remedy, Err: err}
 }
 
-// keepAlive asks for a sign of life every interval and calls lost after two without an answer; each is
-// called beside every question. It returns when ctx ends or the connection does; a question that is under
+// keepAlive sends a request every interval and calls lost after two without an answer; each is called with
+// every request. It returns when ctx ends or the connection does; a request that is under
 // way ends with the connection.
 func keepAlive(ctx context.Context, client *ssh.Client, interval time.Duration, each func(), lost func(error)) {
 	answers := make(chan error, 1)
@@ -213,7 +213,7 @@ func keepAlive(ctx context.Context, client *ssh.Client, interval time.Duration, 
 			waiting = true
 			go func() {
 				each()
-				// Any answer will do; most servers say that they do not know it.
+				// Any answer will do; most servers do not know this request.
 				_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
 				answers <- err
 			}()

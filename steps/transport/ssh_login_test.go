@@ -29,7 +29,7 @@ func tryLogin(t *testing.T, c SSHConfig) *ConnectError {
 	}
 	var ce *ConnectError
 	if !errors.As(err, &ce) {
-		t.Fatalf("%v is no ConnectError", err)
+		t.Fatalf("%v is not a ConnectError", err)
 	}
 	return ce
 }
@@ -92,7 +92,7 @@ func TestHostKey(t *testing.T) {
 		{name: "unknown", files: known("other.example " + authorized(other)), want: ReasonUnknownHost,
 			texts: []string{fp(m.host), "host_key = ", "accept_new"}},
 		{name: "no file", files: missing, want: ReasonUnknownHost},
-		{name: "unreadable file", files: known("garbage that is no line"), want: ReasonKey},
+		{name: "unreadable file", files: known("garbage that is not a line"), want: ReasonKey},
 		{name: "accept new", files: missing, new: true},
 		{name: "accepted before", files: missing},
 	} {

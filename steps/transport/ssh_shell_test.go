@@ -14,7 +14,7 @@ import (
 )
 
 // TestBashAsDefaultShell: to a POSIX shell, which may be the default shell of OpenSSH on
-// Windows, a backslash is no separator. The agent is found there all the same, and pushed once.
+// Windows, a backslash is not a separator. The agent is found there all the same, and pushed once.
 func TestBashAsDefaultShell(t *testing.T) {
 	m := newMachine(t)
 	c := m.config(m.addr)

@@ -33,7 +33,7 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 		return err
 	}
 	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", src.File)
+		return fmt.Errorf("%s is not a regular file", src.File)
 	}
 	blob.Size = fi.Size()
 	if err := s.ready(ctx); err != nil {

@@ -109,7 +109,7 @@ func (r *run) servers() (out []*server) {
 	return out
 }
 
-// free reports whether a node that is no target takes pods that tolerate no more than
+// free reports whether a node that is not a target takes pods that tolerate no more than
 // what targets ask for.
 func (r *run) free(n kube.Node, have []*server, tolerate []kube.Taint) bool {
 	return n.Ready && !n.Unschedulable && !slices.ContainsFunc(n.Taints, func(t kube.Taint) bool {
@@ -335,7 +335,7 @@ func title(os string) string { return strings.ToUpper(os[:1]) + os[1:] }
 
 // askPods runs a pod with a container for each question. A container is started again
 // until it ends with 0: rules of services come a while after the service. That a policy
-// keeps pods off the network of nodes is no fault of the node.
+// keeps pods off the network of nodes is not a fault of the node.
 func (r *run) askPods(ctx context.Context, s *server, pod kube.PodSpec, list []question) {
 	pod.Once = true
 	for _, q := range list {

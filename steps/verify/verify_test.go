@@ -47,7 +47,7 @@ func TestVerify(t *testing.T) {
 }
 
 // TestVerifyFromNode: a Linux node itself is asked for its node port and a service, on its
-// own network; each fails by itself, and a policy against such pods is no failure.
+// own network; each fails by itself, and a policy against such pods is not a failure.
 func TestVerifyFromNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		quirks sandbox.ClusterQuirks
@@ -283,7 +283,7 @@ func TestVerifyNodes(t *testing.T) {
 	}
 }
 
-// TestVerifyPeers: pods are put on a node that is no target only where it takes them
+// TestVerifyPeers: pods are put on a node that is not a target only where it takes them
 // without being asked to tolerate more than targets do.
 func TestVerifyPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

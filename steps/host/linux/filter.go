@@ -132,7 +132,7 @@ func filterTables(text string) (out []filterTable) {
 			t.rules = append(t.rules, line)
 		} else if f := strings.Fields(strings.TrimPrefix(line, ":")); line != "" && line[0] == ':' &&
 			len(f) > 1 && f[1] == "-" {
-			t.chains = append(t.chains, f[0]) // "-" is no policy
+			t.chains = append(t.chains, f[0]) // "-" means no policy
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_:@+-]+)+$`)
 // sysctlPath is where the kernel shows a parameter (proc_sys(5)).
 func sysctlPath(name string) (string, error) {
 	if !sysctlName.MatchString(name) {
-		return "", fmt.Errorf("%w: %q is no name of a kernel parameter", fs.ErrInvalid, name)
+		return "", fmt.Errorf("%w: %q is not a name of a kernel parameter", fs.ErrInvalid, name)
 	}
 	return "/proc/sys/" + strings.ReplaceAll(name, ".", "/"), nil
 }
@@ -83,7 +83,7 @@ func (h *Host) KernelModule(ctx context.Context, name string) (host.KernelModule
 		return "", failed(op, name, context.Cause(ctx))
 	}
 	if !moduleName.MatchString(name) {
-		return "", failed(op, name, fmt.Errorf("%w: %q is no name of a module", fs.ErrInvalid, name))
+		return "", failed(op, name, fmt.Errorf("%w: %q is not a name of a module", fs.ErrInvalid, name))
 	}
 	name = strings.ReplaceAll(name, "-", "_") // the kernel takes the two for one
 	loaded, err := lineWith("/proc/modules", func(line string) bool {

@@ -29,7 +29,7 @@ func (h *Host) HostName(ctx context.Context) (host.HostName, error) {
 	return host.HostName{Now: unix.ByteSliceToString(u.Nodename[:]), Next: next}, failed(op, subject, err)
 }
 
-// nameAtBoot is the first line of the file that holds one and is no comment (hostname(5)).
+// nameAtBoot is the first line of the file that holds one and is not a comment (hostname(5)).
 func (h *Host) nameAtBoot() (string, error) {
 	raw, err := os.ReadFile(h.nameFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -84,7 +84,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A server that takes the connection and says nothing is no answer.
+// A server that takes the connection and says nothing is not an answer.
 func TestPipeSilent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)

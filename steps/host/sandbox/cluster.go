@@ -37,7 +37,7 @@ func OpenCluster(ctx context.Context, c ClusterConfig) (*Cluster, error) {
 	ipv4, _, _ := strings.Cut(c.PodCIDR, ",")
 	prefix, err := netip.ParsePrefix(or(ipv4, "10.244.0.0/16"))
 	if err != nil || !prefix.Addr().Is4() || prefix.Bits() > 24 {
-		return nil, fmt.Errorf("sandbox cluster: pod CIDR %q is no IPv4 network of /24 or wider", c.PodCIDR)
+		return nil, fmt.Errorf("sandbox cluster: pod CIDR %q is not an IPv4 network of /24 or wider", c.PodCIDR)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("sandbox cluster: %w", err)

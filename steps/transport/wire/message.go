@@ -20,7 +20,7 @@ type Call[Req, Reply any] struct {
 	Run      func(x *executor.Executor, ctx context.Context, req Req) (Reply, error)
 	// Bound is what the reply to a request may take.
 	Bound func(req Req) Bound
-	// Verify says what of a reply is no answer to its request. Nothing of it is used then.
+	// Verify says what of a reply is not an answer to its request. Nothing of it is used then.
 	Verify func(req Req, reply Reply) error
 	// Private reports whether a request holds secrets, which only an agent gets that is known to be ours; nil = none
 	// does.

@@ -123,7 +123,7 @@ func TestHTML(t *testing.T) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatalf("the drawing is no XML: %v", err)
+			t.Fatalf("the drawing is not XML: %v", err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// TestLog: each line of the file is JSON, text of a host is no sequence, and a second command appends.
+// TestLog: each line of the file is JSON, text of a host is not a sequence, and a second command appends.
 func TestLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.log")
 	var debug bytes.Buffer

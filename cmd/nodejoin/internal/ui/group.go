@@ -47,7 +47,7 @@ func changes(h engine.HostReport) bool {
 }
 
 // leavesSome reports whether something stays that the plan no longer names, for a reason that plan shows. A folder or
-// a registry key that others use is no news.
+// a registry key that others use is not news.
 func leavesSome(h engine.HostReport) bool {
 	return slices.ContainsFunc(h.Removals.Items, func(r executor.Removal) bool { return !implied(r) })
 }

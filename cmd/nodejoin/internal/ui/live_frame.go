@@ -64,7 +64,7 @@ func (f frame) names(list []string) string {
 	return FewNames(clean, 4)
 }
 
-// header is how far the run is, for how long it runs, and how long it will.
+// header is the progress of the run, its time so far and the time that it will probably still take.
 func (f frame) header(s *liveState, now time.Time) string {
 	hosts := max(len(s.work.Hosts), len(s.busy)+len(s.ended))
 	text := f.paint(Bold, s.work.Title) + fmt.Sprintf("  %d/%d %s", len(s.ended), hosts, plural(hosts, "host"))

@@ -122,8 +122,8 @@ func (m *Machine) AwaitDown(ctx context.Context) error {
 }
 
 // letGo continues what Command has started. systemd stops every program of the machine for
-// a moment before it ends them, nsenter(1) stops itself along with its own, and is out of
-// systemd's sight: without it the program is not reaped, and the machine not gone.
+// a moment before it ends them. nsenter(1) then stops itself along with its own, and systemd
+// does not see it: unless it is continued, the program is not reaped, and the machine stays.
 func (m *Machine) letGo() {
 	for _, g := range m.groups() {
 		raw, _ := os.ReadFile(filepath.Join(g, "cgroup.procs")) // gone with the machine

@@ -259,7 +259,7 @@ func (h *Host) powerOff() error {
 	return err
 }
 
-// boot starts the machine with its automatic services, which Wine ends with the last program that is no service.
+// boot starts the machine with its automatic services, which Wine ends with the last program that is not a service.
 func (h *Host) boot(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(h.dir, "session.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
