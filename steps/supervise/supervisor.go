@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"nodejoin/steps/wait"
 )
 
 // stopGrace is the time between the request to end and the end by force; killGrace
@@ -74,8 +72,7 @@ func (s *supervisor) run(ctx context.Context) error {
 			}
 		}
 		s.log.Say("next start in %v", delay)
-		_ = wait.Pause(ctx, delay)
-		if ctx.Err() != nil {
+		if within(delay, ctx.Done()) {
 			s.log.Say("stopped")
 			return nil
 		}
