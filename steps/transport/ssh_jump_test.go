@@ -20,12 +20,14 @@ type chain struct {
 	config      SSHConfig
 }
 
-// newChain starts three servers; the plan has pins for the keys of all of them.
-func newChain(t *testing.T) *chain {
+// newChain starts three servers; the plan has pins for the keys of all of them. The jump hosts are changed before they
+// start, the first by changes[0].
+func newChain(t *testing.T, changes ...func(*machine)) *chain {
 	t.Helper()
 	key := ed25519Key(t)
 	opened := func(m *machine) { m.user = newSigner(t, key) }
-	c := &chain{one: newMachine(t, opened), two: newMachine(t, opened), m: newMachine(t, opened)}
+	changes = append(changes, opened, opened)
+	c := &chain{one: newMachine(t, opened, changes[0]), two: newMachine(t, opened, changes[1]), m: newMachine(t, opened)}
 	c.config = c.m.config(c.m.addr)
 	c.config.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "id"), key, "")}
 	c.config.KnownHosts = []string{filepath.Join(t.TempDir(), "none")}
@@ -85,75 +87,77 @@ func TestJumpHosts(t *testing.T) {
 // to do; nothing behind it is asked.
 func TestJumpHostsFail(t *testing.T) {
 	const first, second = "jump host 1 of 2 on the way to admin@", "jump host 2 of 2 on the way to admin@"
+	same := func(*machine) {}
 	other := newSigner(t, ed25519Key(t))
 	pin, wrong := authorized(other), ssh.FingerprintSHA256(other.PublicKey())
 	for _, tt := range []struct {
 		name   string
 		change func(t *testing.T, c *chain)
+		hops   []func(*machine) // changes of the jump hosts
 		reason Reason
 		at     func(c *chain) string // the server that the error is about
 		says   []string
 		passed [2]int64 // connections that the jump hosts were asked to forward
 	}{
-		{"wrong key at hop 1", func(_ *testing.T, c *chain) { c.config.JumpKeys[c.config.Jump[0]] = pin }, ReasonHostKey,
-			func(c *chain) string { return "u@" + c.one.addr },
+		{"wrong key at hop 1", func(_ *testing.T, c *chain) { c.config.JumpKeys[c.config.Jump[0]] = pin }, nil,
+			ReasonHostKey, func(c *chain) string { return "u@" + c.one.addr },
 			[]string{first, "but the plan's jump_host_keys", wrong, "compare the fingerprint"}, [2]int64{}},
-		{"wrong key at hop 2", func(_ *testing.T, c *chain) { c.config.JumpKeys[c.config.Jump[1]] = pin }, ReasonHostKey,
-			func(c *chain) string { return "v@" + c.two.addr },
+		{"wrong key at hop 2", func(_ *testing.T, c *chain) { c.config.JumpKeys[c.config.Jump[1]] = pin }, nil,
+			ReasonHostKey, func(c *chain) string { return "v@" + c.two.addr },
 			[]string{second, "but the plan's jump_host_keys", wrong, "compare the fingerprint"}, [2]int64{1, 0}},
-		{"wrong key at the target", func(_ *testing.T, c *chain) { c.config.HostKey = pin }, ReasonHostKey,
+		{"wrong key at the target", func(_ *testing.T, c *chain) { c.config.HostKey = pin }, nil, ReasonHostKey,
 			func(c *chain) string { return "admin@" + c.m.addr },
 			[]string{"behind v@", "but the plan's host_key has " + wrong}, [2]int64{1, 1}},
 		{"changed key in known_hosts", func(t *testing.T, c *chain) {
 			c.config.JumpKeys = nil
 			file := c.config.KnownHosts[0]
 			writeText(t, file, knownhosts.Line([]string{c.one.addr}, c.two.host.PublicKey())+"\n")
-		}, ReasonHostKey, func(c *chain) string { return "u@" + c.one.addr }, []string{first, "none:1"}, [2]int64{}},
+		}, nil, ReasonHostKey, func(c *chain) string { return "u@" + c.one.addr }, []string{first, "none:1"}, [2]int64{}},
 		{"unknown key at hop 1", func(_ *testing.T, c *chain) {
 			delete(c.config.JumpKeys, c.config.Jump[0])
-		}, ReasonUnknownHost,
+		}, nil, ReasonUnknownHost,
 			func(c *chain) string { return "u@" + c.one.addr }, []string{first, "jump_host_keys = { \"u@"}, [2]int64{}},
 		{"the target's pin does not count for a jump host", func(_ *testing.T, c *chain) {
 			c.config.JumpKeys = nil
 			c.config.HostKey = fingerprintOf(c.one)
-		}, ReasonUnknownHost, func(c *chain) string { return "u@" + c.one.addr }, []string{first}, [2]int64{}},
+		}, nil, ReasonUnknownHost, func(c *chain) string { return "u@" + c.one.addr }, []string{first}, [2]int64{}},
 		{"hop 1 is down", func(t *testing.T, c *chain) {
 			c.one.addr = closed(t)
 			c.config.Jump[0] = "u@" + c.one.addr
-		}, ReasonUnreachable,
+		}, nil, ReasonUnreachable,
 			func(c *chain) string { return "u@" + c.one.addr }, []string{first, "refused", "check the address"}, [2]int64{}},
 		{"hop 2 is down", func(t *testing.T, c *chain) {
 			c.two.addr = closed(t)
 			c.config.Jump[1] = "v@" + c.two.addr
-		}, ReasonUnreachable,
+		}, nil, ReasonUnreachable,
 			func(c *chain) string { return "v@" + c.two.addr },
 			[]string{second, "cannot connect to it", "check the address"}, [2]int64{1, 0}},
 		{"the target is down", func(t *testing.T, c *chain) {
 			c.m.addr = closed(t)
 			c.config.Port = c.m.config(c.m.addr).Port
-		}, ReasonUnreachable,
+		}, nil, ReasonUnreachable,
 			func(c *chain) string { return "admin@" + c.m.addr },
 			[]string{"behind v@", "cannot connect to it", "check the address"}, [2]int64{1, 1}},
-		{"hop 1 does not forward", func(_ *testing.T, c *chain) {
-			c.one.LocalPortForwardingCallback = nil
-		}, ReasonForward,
-			func(c *chain) string { return "u@" + c.one.addr },
+		{"hop 1 does not forward", nil, []func(*machine){func(m *machine) { m.LocalPortForwardingCallback = nil }},
+			ReasonForward, func(c *chain) string { return "u@" + c.one.addr },
 			[]string{first, "does not forward", "refuses to connect to 127.0.0.1:", "AllowTcpForwarding"}, [2]int64{}},
-		{"hop 2 does not forward", func(_ *testing.T, c *chain) {
-			c.two.LocalPortForwardingCallback = func(gssh.Context, string, uint32) bool { return false }
-		}, ReasonForward, func(c *chain) string { return "v@" + c.two.addr },
+		{"hop 2 does not forward", nil, []func(*machine){same, func(m *machine) {
+			m.LocalPortForwardingCallback = func(gssh.Context, string, uint32) bool { return false }
+		}}, ReasonForward, func(c *chain) string { return "v@" + c.two.addr },
 			[]string{second, "does not forward", "AllowTcpForwarding"}, [2]int64{1, 0}},
-		{"hop 2 knows no forwarding", func(_ *testing.T, c *chain) {
-			delete(c.two.ChannelHandlers, "direct-tcpip")
-		}, ReasonForward,
-			func(c *chain) string { return "v@" + c.two.addr }, []string{second, "does not forward"}, [2]int64{1, 0}},
-		{"hop 2 refuses the login", func(_ *testing.T, c *chain) {
-			c.two.PublicKeyHandler = func(gssh.Context, gssh.PublicKey) bool { return false }
-		}, ReasonAuth, func(c *chain) string { return "v@" + c.two.addr }, []string{second, "as user v"}, [2]int64{1, 0}},
+		{"hop 2 knows no forwarding", nil, []func(*machine){same, func(m *machine) {
+			delete(m.ChannelHandlers, "direct-tcpip")
+		}}, ReasonForward, func(c *chain) string { return "v@" + c.two.addr }, []string{second, "does not forward"},
+			[2]int64{1, 0}},
+		{"hop 2 refuses the login", nil, []func(*machine){same, func(m *machine) {
+			m.PublicKeyHandler = func(gssh.Context, gssh.PublicKey) bool { return false }
+		}}, ReasonAuth, func(c *chain) string { return "v@" + c.two.addr }, []string{second, "as user v"}, [2]int64{1, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newChain(t)
-			tt.change(t, c)
+			c := newChain(t, tt.hops...)
+			if tt.change != nil {
+				tt.change(t, c)
+			}
 			ce := tryLogin(t, c.config)
 			wantError(t, ce, tt.reason, tt.says...)
 			if at := tt.at(c); ce.Host != at {
