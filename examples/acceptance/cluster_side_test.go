@@ -122,7 +122,7 @@ func (b *bed) wantUntouched(ctx context.Context, args []string, says ...string) 
 	b.t.Helper()
 	r := apply(ctx, b.t, args, nil)
 	if r.code != 1 || r.summary == nil || r.mutations() != 0 || len(r.changed()) != 0 {
-		b.t.Errorf("want a refusal that changes nothing: %s", r)
+		b.t.Errorf("want an error and no change: %s", r)
 	}
 	for _, want := range says {
 		if !strings.Contains(unwrapped(r.stderr), want) {
@@ -158,7 +158,7 @@ func (b *bed) wantManifests(ctx context.Context) {
 	conf, err := b.cluster.Client.CoreV1().ConfigMaps("kube-flannel").Get(ctx, "kube-flannel-cfg", metav1.GetOptions{})
 	if err != nil || !strings.Contains(conf.Data["net-conf.json"], `"host-gw"`) ||
 		!strings.Contains(conf.Data["net-conf.json"], `"10.244.0.0/16"`) {
-		b.t.Errorf("flannel's net-conf.json: %v, %v", conf, err)
+		b.t.Errorf("flannel's net-conf.json is %v, %v", conf, err)
 	}
 	class, err := b.cluster.Client.NodeV1().RuntimeClasses().Get(ctx, "windows-2022", metav1.GetOptions{})
 	if err != nil {

@@ -188,7 +188,7 @@ func (b *bed) rebootAsked(ctx context.Context) error {
 	var reason uint32
 	if _, err := fmt.Sscanf(words, "%d %d %d 0x%x", &wait, &force, &reboot, &reason); err != nil || force != 1 ||
 		reboot != 1 || reason != 0x80020004 {
-		return fmt.Errorf("asked for %q (%w), want a forced reboot for a planned reconfiguration", words, err)
+		return fmt.Errorf("the request was %q (%w), want a forced reboot for a planned reconfiguration", words, err)
 	}
 	select {
 	case <-time.After(time.Duration(wait) * time.Second):
@@ -215,15 +215,16 @@ func (b *bed) wantRebooted(r *result, needs string, after ...string) {
 			seen = append(seen, e.Detail)
 		}
 	}
-	b.t.Logf("%d steps changed in %.1fs; while it rebooted: %q", len(order), r.took.Seconds(), seen)
+	b.t.Logf("%d steps changed in %.1fs; states during the reboot: %q", len(order), r.took.Seconds(), seen)
 	at := slices.Index(order, "reboot")
 	if at < 0 || !slices.Contains(order[:at], needs) || slices.Contains(order[at+1:], "reboot") || len(seen) == 0 ||
 		!slices.Contains(r.changed(), "reboot") {
-		b.t.Fatalf("the order is %v, the report %v; while it rebooted: %q", order, r.changed(), seen)
+		b.t.Fatalf("steps ran in the order %v, the summary says %v; states during the reboot: %q", order,
+			r.changed(), seen)
 	}
 	for _, step := range after {
 		if !slices.Contains(order[at:], step) {
-			b.t.Errorf("%s does not come after the reboot: %v", step, order)
+			b.t.Errorf("%s did not run after the reboot: %v", step, order)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (b *linuxBed) daemon(ctx context.Context) {
 	until(ctx, b.t, "the pod of the DaemonSet", func() error {
 		pod, err := pods.Get(ctx, "daemon", metav1.GetOptions{})
 		if err == nil && pod.Status.Phase != corev1.PodRunning {
-			err = fmt.Errorf("it is %s: %+v", pod.Status.Phase, pod.Status)
+			err = fmt.Errorf("the pod is %s: %+v", pod.Status.Phase, pod.Status)
 		}
 		return err
 	})

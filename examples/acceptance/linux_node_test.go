@@ -241,10 +241,10 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	})
 	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v1.36.3" ||
 		i.ContainerRuntimeVersion != "containerd://v2.4.2" && i.ContainerRuntimeVersion != "containerd://2.4.2" {
-		b.t.Errorf("ready %v: %+v", ready, i)
+		b.t.Errorf("the Node's readiness is %v, its node info %+v", ready, i)
 	}
 	if node.Labels["example.com/pool"] != "linux" || node.Spec.Unschedulable {
-		b.t.Errorf("labels %v, unschedulable %v", node.Labels, node.Spec.Unschedulable)
+		b.t.Errorf("the Node has labels %v, unschedulable %v", node.Labels, node.Spec.Unschedulable)
 	}
 	config, err := os.ReadFile(b.machine.Path("/var/lib/kubelet/config.yaml"))
 	if err != nil || !strings.Contains(string(config), "cgroupDriver: '"+driver+"'") {
@@ -254,7 +254,7 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	until(ctx, b.t, "the rules of kube-proxy and flanneld", func() error {
 		rules, err := b.machine.Run(ctx, "iptables-save")
 		if err == nil && (!strings.Contains(rules, "KUBE-SERVICES") || !strings.Contains(rules, "FLANNEL-POSTRTG")) {
-			err = fmt.Errorf("there is only\n%s", tail(rules))
+			err = fmt.Errorf("the rules are\n%s", tail(rules))
 		}
 		return err
 	})
@@ -305,7 +305,7 @@ func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 	}
 	until(ctx, b.t, "another process of "+service, func() error {
 		if now := pid(); now == before || now == "0" {
-			return fmt.Errorf("it is %s", now)
+			return fmt.Errorf("the process is %s", now)
 		}
 		return nil
 	})

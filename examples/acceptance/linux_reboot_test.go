@@ -42,7 +42,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 
 	b.rebootItself(ctx, plan)
 	if _, err := os.Stat(b.machine.Path("/etc/containerd")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("more is done than before the reboot can be: %v", err)
+		t.Errorf("a step that needs the reboot ran before it: %v", err)
 	}
 	b.boot(ctx)
 	b.awaitResume(ctx, "waiting for the machine to finish starting") // it has no network
@@ -74,7 +74,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 
 	if out, code := b.runLocally(ctx, "apply", "--auto-approve", plan); code != 0 ||
 		!strings.Contains(out, "No changes") {
-		t.Errorf("once more: exit code %d\n%s", code, out)
+		t.Errorf("the second apply has exit code %d\n%s", code, out)
 	}
 	if out, code := b.runLocally(ctx, "history", plan); code != 0 || strings.Count(out, "resume") != 2 ||
 		strings.Count(out, "reboot pending") != 2 {

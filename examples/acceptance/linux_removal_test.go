@@ -50,20 +50,20 @@ func (b *linuxBed) wantLessLinux(ctx context.Context, t *testing.T) (args []stri
 		"/etc/sysctl.d/90-nodejoin-net.ipv4.tcp_keepalive_time.conf"}
 	for _, path := range files {
 		if _, err := os.Stat(b.machine.Path(path)); err != nil {
-			t.Errorf("before: %v", err)
+			t.Errorf("before the removal: %v", err)
 		}
 	}
 	if is, value := show("systemctl", "is-active", "site"), show("cat", parameter); is != "active" || value != "601" ||
 		show("ip", "link", "show", "flannel.4096") == "" {
-		t.Fatalf("before: service site is %s, the parameter %s", is, value)
+		t.Fatalf("before the removal: service site is %s, the kernel parameter is %s", is, value)
 	}
 	head := strings.Replace(b.head(), "backend = \"vxlan\"\n  vni     = 4096\n  port    = 4789", `backend = "host-gw"`, 1)
 	args = writePlan(b.t, head, b.linuxHost()) // the leave needs it as well
 	r := mustApply(ctx, t, args)
-	t.Logf("gone after %.1fs", r.took.Seconds())
+	t.Logf("removed in %.1fs", r.took.Seconds())
 	for _, path := range files {
 		if _, err := os.Lstat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is left: %v", path, err)
+			t.Errorf("%s still exists: %v", path, err)
 		}
 	}
 	if out := show("systemctl", "list-units", "--all", "--plain", "--no-legend", "site.service"); out != "" {
@@ -78,7 +78,7 @@ func (b *linuxBed) wantLessLinux(ctx context.Context, t *testing.T) (args []stri
 	until(ctx, t, "flanneld with its new backend", func() error { // it writes subnet.env before
 		node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
 		if err == nil && node.Annotations["flannel.alpha.coreos.com/backend-type"] != "host-gw" {
-			err = fmt.Errorf("the Node has %v", node.Annotations)
+			err = fmt.Errorf("the Node has the annotations %v", node.Annotations)
 		}
 		return err
 	})

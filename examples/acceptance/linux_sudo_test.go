@@ -195,11 +195,11 @@ func TestLinuxSudo(t *testing.T) {
 	b.want(0, asking, sudoPassword, []string{"doctor"}, "Found on 1 host")
 	b.want(0, asking, sudoPassword, []string{"logs", "--output", filepath.Join(b.dir, "logs.zip")})
 	if who := b.run(ctx, "stat", "-c", "%U %a", "/etc/box/config", "/var/lib/nodejoin"); who != "root 600\nroot 700\n" {
-		t.Errorf("made by sudo: %s", who)
+		t.Errorf("files that sudo made have owner and mode %s", who)
 	}
 	if left := b.run(ctx, "sh", "-c",
 		"ls -A /home/deploy/.nodejoin/agent | grep -v '^nodejoin-agent-[0-9a-f]*$' || true"); left != "" {
-		t.Errorf("beside the agent: %s", left)
+		t.Errorf("files beside the agent: %s", left)
 	}
 
 	// Without a password, the user may run this program as root and no other.
@@ -231,7 +231,7 @@ func TestLinuxSudo(t *testing.T) {
 	b.want(0, bare, "", []string{"leave", "--auto-approve", "--target", "node.box", "--display", "plain"})
 	if left := b.run(ctx, "sh", "-c",
 		"ls -d /home/deploy/.nodejoin /var/lib/nodejoin /etc/box /opt/tools 2>/dev/null || true"); left != "" {
-		t.Errorf("after a leave: %s", left)
+		t.Errorf("files after the leave: %s", left)
 	}
 	b.run(ctx, "rm", "/usr/bin/sudo")
 	b.want(4, bare, "", plan, "there is no sudo on the machine")

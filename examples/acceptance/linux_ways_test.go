@@ -36,7 +36,7 @@ func TestLinuxNodeHostGW(t *testing.T) {
 		until(ctx, t, what, func() error {
 			out, err := b.machine.Run(ctx, strings.Fields(argv)...)
 			if err == nil && out == "" {
-				err = fmt.Errorf("%s shows nothing", argv)
+				err = fmt.Errorf("%s prints nothing", argv)
 			}
 			return err
 		})
@@ -63,7 +63,7 @@ func (b *linuxBed) linuxNeighbour(ctx context.Context) (subnet string) {
 	until(ctx, b.t, "a subnet of the Node other", func() error {
 		have, err := nodes.Get(ctx, node.Name, metav1.GetOptions{})
 		if err == nil && have.Spec.PodCIDR == "" {
-			err = fmt.Errorf("there is none yet")
+			err = fmt.Errorf("it has no pod CIDR yet")
 		} else if err == nil {
 			subnet = have.Spec.PodCIDR
 		}

@@ -23,11 +23,11 @@ func TestLinuxNodeWithoutProxy(t *testing.T) {
 	for _, path := range []string{"/usr/local/bin/kube-proxy", "/etc/kubernetes/kube-proxy.conf",
 		"/etc/kubernetes/kube-proxy.yaml"} {
 		if _, err := os.Stat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is there: %v", path, err)
+			t.Errorf("%s exists: %v", path, err)
 		}
 	}
 	if rules, err := b.machine.Run(ctx, "iptables-save"); err != nil || strings.Contains(rules, "KUBE-SERVICES") {
-		t.Errorf("rules of a kube-proxy: %v\n%s", err, rules)
+		t.Errorf("the packet filter has rules of a kube-proxy: %v\n%s", err, rules)
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	wantNothing(ctx, t, args)

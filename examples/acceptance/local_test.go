@@ -21,7 +21,7 @@ func (b *bed) wantNothingLocally(ctx context.Context) {
 	r := readStream(b.t, strings.NewReader(onlyJSON(out)), func(streamEvent) {})
 	r.stderr = out
 	if r.summary == nil {
-		b.t.Fatalf("no summary: %s", out)
+		b.t.Fatalf("apply printed no summary: %s", out)
 	}
 	if r.summary.Pending != 0 || r.mutations() != 0 {
 		b.t.Errorf("nodejoin.exe on the machine: %d pending, %d mutating calls, want none\n%s", r.summary.Pending,

@@ -139,7 +139,7 @@ func runContainerd(ctx context.Context, t *testing.T, etc, socket string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		if t.Failed() || strings.Contains(log.String(), migrated) {
-			t.Errorf("containerd says:\n%s", tail(log.String()))
+			t.Errorf("containerd's log:\n%s", tail(log.String()))
 		}
 	})
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -55,7 +55,7 @@ func TestWrongPin(t *testing.T) {
 
 	r := apply(ctx, t, v.write(t), nil)
 	if r.code == 0 || !strings.Contains(r.String(), pin) {
-		t.Errorf("want a failure that names the pin: %s", r)
+		t.Errorf("want an error that names the pin: %s", r)
 	}
 	if n := asked.Load(); n != 0 {
 		t.Errorf("%d connections to a server whose CA is not the pinned one", n)

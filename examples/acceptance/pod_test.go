@@ -127,7 +127,7 @@ func wantPod(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *mach
 	var pod *corev1.Pod
 	until(ctx, t, "the pod", func() (err error) {
 		if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err == nil && pod.Status.Phase != corev1.PodRunning {
-			err = fmt.Errorf("it is %s: %+v", pod.Status.Phase, pod.Status)
+			err = fmt.Errorf("the pod is %s: %+v", pod.Status.Phase, pod.Status)
 		}
 		return err
 	})
@@ -171,7 +171,7 @@ func wantPod(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *mach
 		case err != nil:
 			return err
 		}
-		return errors.New("it is still there")
+		return errors.New("the pod still exists")
 	})
 }
 
@@ -189,7 +189,7 @@ func until(ctx context.Context, t *testing.T, what string, ask func() error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited for %s: %v", what, err)
+			t.Fatalf("waiting for %s: %v", what, err)
 		case <-tick.C:
 		}
 	}

@@ -49,10 +49,10 @@ func TestReboot(t *testing.T) {
 	}
 	b.awaitHealed(ctx, before)
 	b.awaitAlive(ctx, booted)
-	t.Logf("in order %.1fs after the boot:\n%s", time.Since(booted).Seconds(), b.bootLog()[before:])
+	t.Logf("everything in order %.1fs after the boot:\n%s", time.Since(booted).Seconds(), b.bootLog()[before:])
 
 	if again := b.wantJoined(ctx); !again.Equal(vip) {
-		t.Errorf("the source VIP was %v and is %v", vip, again)
+		t.Errorf("the source VIP is %[2]v, was %[1]v before the reboot", vip, again)
 	}
 	if out, code := released(t).status(ctx, t, args); code != 0 || !strings.Contains(out, "in sync") {
 		t.Errorf("status has exit code %d:\n%s", code, out)
@@ -75,7 +75,7 @@ func (b *bed) awaitHealed(ctx context.Context, behind int) {
 	ctx, cancel := context.WithTimeoutCause(ctx, healWait, fmt.Errorf("not done within %v", healWait))
 	defer cancel()
 	for !strings.Contains(b.bootLog()[behind:], "everything is in order") {
-		b.wait(ctx, "nothing is in order: "+tail(b.bootLog()[behind:]))
+		b.wait(ctx, "the boot log does not say that everything is in order: "+tail(b.bootLog()[behind:]))
 	}
 }
 

@@ -59,10 +59,10 @@ func (b *bed) wantRemovals(ctx context.Context, t *testing.T, v variables, befor
 			}
 			args := v.with(t, planWith(t, c.plan...))
 			r := mustApply(ctx, t, args)
-			t.Logf("%d things with such names gone after %.1fs", had, r.took.Seconds())
+			t.Logf("removed %d items in %.1fs", had, r.took.Seconds())
 			c.joined(t)
 			if left := b.left(ctx, before, c.gone); len(left) > 0 {
-				t.Errorf("left on the machine:\n%s", strings.Join(left[:min(len(left), 40)], "\n"))
+				t.Errorf("still on the machine:\n%s", strings.Join(left[:min(len(left), 40)], "\n"))
 			}
 			wantNothing(ctx, t, args)
 		})
@@ -99,7 +99,7 @@ func (b *bed) wantGateway(ctx context.Context, t *testing.T) {
 		t.Errorf("flanneld announced %q", have)
 	}
 	if have := b.network.Network(network); have != nil {
-		t.Errorf("the HNS still has the network %v", have)
+		t.Errorf("HNS still has the network %v", have)
 	}
 	b.wantBridge(node.Spec.PodCIDR)
 	b.wantHealthy(ctx, "kubelet", 10248)

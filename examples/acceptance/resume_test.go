@@ -51,7 +51,7 @@ func TestKilledAnywhere(t *testing.T) {
 			case both && (!lost || r.code != -1):
 				t.Fatalf("nodejoin was not killed: %s", r)
 			case !both && r.code != 0 && r.code != 4: // it may reconnect and go on
-				t.Errorf("with its agent dead, nodejoin ends with code %d, want 0 or 4: %s", r.code, r)
+				t.Errorf("after its agent crashed, nodejoin has exit code %d, want 0 or 4: %s", r.code, r)
 			}
 			nodejoin.mustApply(ctx, t, args)
 			b.wantJoined(ctx)
@@ -79,7 +79,7 @@ func (b *bed) crashAfter(n int) {
 func (b *bed) wantCrashed() string {
 	b.t.Helper()
 	if _, err := os.Stat(b.host.Path(dataDir + `\crash-after`)); !errors.Is(err, fs.ErrNotExist) {
-		b.t.Fatalf("no agent has died as ordered: %v", err)
+		b.t.Fatalf("the agent did not crash at the requested call: %v", err)
 	}
 	return strconv.Quote(string(b.read(dataDir + `\crashed`)))
 }
@@ -161,13 +161,13 @@ func TestConnectionCut(t *testing.T) {
 			})
 			switch {
 			case !cut:
-				t.Fatalf("nothing was cut: %s", r)
+				t.Fatalf("no connection was cut: %s", r)
 			case r.code == 4:
 				mustApply(ctx, t, args)
 			case r.code != 0:
 				t.Fatalf("want exit code 0 or 4: %s", r)
 			case proxy.Accepted() < 2:
-				t.Errorf("the run went on over %d connection; was it cut?", proxy.Accepted())
+				t.Errorf("the run used %d connection, want more than one", proxy.Accepted())
 			}
 			b.wantJoined(ctx)
 			wantNothing(ctx, t, args)

@@ -43,7 +43,8 @@ func TestSelfTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !report.AsBefore || report.Build != "20348.4095" || report.Language != "en-US" {
-		t.Errorf("build %s, %s, as before %v: %q", report.Build, report.Language, report.AsBefore, report.Differs)
+		t.Errorf("build %s, language %s, unchanged %v, differences %q", report.Build, report.Language,
+			report.AsBefore, report.Differs)
 	}
 	wine := map[string]bool{ // of what it does otherwise
 		"a network logon needs SeRemoteShutdownPrivilege for a reboot, another logon does not": true, // it has no groups

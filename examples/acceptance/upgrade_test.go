@@ -53,16 +53,17 @@ func TestUpgrade(t *testing.T) {
 	t.Run("rolled back", func(t *testing.T) {
 		r := apply(ctx, t, b.planOf(components.Kubernetes, mirror.BrokenKubernetesNode), nil)
 		if r.code != 1 || r.summary == nil || len(r.summary.Hosts) != 1 {
-			t.Fatalf("apply with a kubelet that exits at once: %s", r)
+			t.Fatalf("apply with a kubelet that exits at once, want exit code 1 and one host: %s", r)
 		}
 		h := r.summary.Hosts[0]
 		if h.Error == nil || h.Error.Step != "kubelet" && h.Error.Step != "kubelet_ready" || h.Rollback == nil ||
 			h.Rollback.Error != nil || h.Rollback.Version != components.OldKubernetes || len(h.Rollback.Left) > 0 {
-			t.Errorf("error %+v, rolled back %+v: %s", h.Error, h.Rollback, r)
+			t.Errorf("error %+v, rollback %+v, want an error of the kubelet and a complete rollback: %s", h.Error,
+				h.Rollback, r)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(r.stderr, "|", "")), " "),
 			"Node is Ready again with "+components.OldKubernetes) {
-			t.Errorf("the run does not say so: %s", r.stderr)
+			t.Errorf("the output does not say that the node was rolled back: %s", r.stderr)
 		}
 		t.Logf("failed and rolled back after %.1fs: %s: %s", r.took.Seconds(), h.Error.Step, h.Error.Summary)
 		b.wantKubelet(ctx, components.OldKubernetes)

@@ -67,7 +67,7 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 		return r
 	}
 	if have := look(1).errors(); len(have) != 1 || !strings.HasPrefix(have[0], "dns: ") {
-		t.Errorf("errors: %q", have)
+		t.Errorf("the errors are %q", have)
 	}
 	dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"},
 		Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10",
@@ -80,7 +80,7 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 		t.Fatal(err)
 	}
 	if have := look(1).errors(); len(have) != 1 || !strings.HasPrefix(have[0], "subnet-file: ") {
-		t.Errorf("errors: %q", have)
+		t.Errorf("the errors are %q", have)
 	}
 	if r := look(0, "--fix", "--auto-approve"); !strings.Contains(strings.Join(r.Hosts[0].Fixed, " "), ".flanneld") {
 		t.Errorf("fixed: %q", r.Hosts[0].Fixed)

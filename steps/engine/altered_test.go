@@ -25,8 +25,7 @@ type alteration struct {
 	apply func(ctx context.Context, h *sandbox.Host) error
 }
 
-// others are what belongs to the programs of a node or to people, and no plan looks at, by a part of the
-// alteration's name.
+// others are parts of alterations' names: what belongs to a node's programs or to people, so that no plan checks it.
 var others = []struct{ part, why string }{
 	{"/var/log/", "logs: the programs' own"},
 	{"/kubelet/pki/", "certificates of the kubelet, which asks for new ones itself"},
@@ -35,8 +34,8 @@ var others = []struct{ part, why string }{
 	{"/var/lib/cni/networks/", "reservations of CNI plugins, but for that of kube-proxy"},
 }
 
-// TestAltered: whatever is changed of a joined machine, one thing at a time, is found by a plan and fixed by one
-// apply, in seconds. Any NODEJOIN_PAIRS alters everything, else some of it.
+// TestAltered changes one thing of a joined machine at a time. The next plan finds it, and one apply fixes it within
+// seconds. Any NODEJOIN_PAIRS tests all alterations, otherwise a sample.
 func TestAltered(t *testing.T) {
 	for osName, names := range map[string][]string{
 		"windows": {"csi", "exporter3", "registry", "crictl", "motd2", "objects a", "placeholder", "inherits"},
@@ -54,7 +53,7 @@ func TestAltered(t *testing.T) {
 			w := newWorld(t)
 			w.bound = 30 * time.Second
 			w.write(d)
-			open(t, w) // makes the machine
+			open(t, w) // creates the machine
 			before := snapshot(t, w.sandboxDir())
 			if err := w.applied(d); err != nil {
 				t.Fatal(err)
@@ -78,7 +77,7 @@ func TestAltered(t *testing.T) {
 
 var errInherited = errors.New("inherited")
 
-// alteredToo are the dimensions of which the machine has something besides.
+// alteredToo are further dimensions that the machine has.
 var alteredToo = []string{"env", "sysctl", "module", "directory", "rule", "registry", "ports", "allow",
 	"service", "cas",
 	"dynamic", "reserved", "update", "defender", "paths", "smb", "programs", "conf", "hns", "proxy", "vip"}
@@ -96,7 +95,7 @@ func open(t *testing.T, w *world) *sandbox.Host {
 	return h
 }
 
-// altered alters a copy of the world.
+// altered makes an alteration in a copy of the world.
 func altered(t *testing.T, w *world, d drawn, a alteration) {
 	dir := filepath.Join(t.TempDir(), "w")
 	if err := copyTree(dir, w.dir); err != nil {
@@ -136,7 +135,7 @@ func altered(t *testing.T, w *world, d drawn, a alteration) {
 	}
 }
 
-// alterations are all changes of what the join has made: of each file, and of everything that is not a file.
+// alterations returns a change of each file that the join made, and of everything else that it made.
 func alterations(t *testing.T, osName string, before, after map[string]string) (out []alteration) {
 	add := func(name string, f func(ctx context.Context, h *sandbox.Host) error) {
 		out = append(out, alteration{strings.ReplaceAll(name, `\`, "/"), f})

@@ -23,13 +23,13 @@ func (w *world) diagnose() []engine.Diagnosis {
 	defer cancel()
 	s := w.session(w.compile())
 	defer s.Close()
-	w.limit = 0 // any change would fail
+	w.limit = 0 // any change fails
 	defer func() { w.limit = -1 }()
 	return s.Diagnose(ctx)
 }
 
-// TestDiagnose: what the controller judges of a pause image is a symptom of the
-// machine, and near to it there is none.
+// TestDiagnose: a pause image that does not fit the machine is a symptom that the controller finds; a similar image
+// that fits is not.
 func TestDiagnose(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -74,8 +74,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestDiagnoseWithoutCluster: an API server that does not answer keeps away what it
-// alone can tell, and nothing else.
+// TestDiagnoseWithoutCluster: if the API server does not answer, only the symptoms that need it are missing.
 func TestDiagnoseWithoutCluster(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -103,7 +102,7 @@ func TestDiagnoseWithoutCluster(t *testing.T) {
 
 // TestFixing: the steps that fix are those that are named, what must be restarted with what depends on it,
 // their gates, and the steps whose values they need, in the plan's order.
-func TestMending(t *testing.T) {
+func TestFixing(t *testing.T) {
 	w := newWorld(t)
 	node := w.compile().Nodes[0]
 	for name, c := range map[string]struct {

@@ -9,9 +9,9 @@ import (
 	"nodejoin/steps/host"
 )
 
-// What pairs of plans have found.
+// Regression tests of what TestPlanIsTheWholeTruth found.
 
-// Labels and taints of several steps do not remove each other, and go with their own step.
+// TestStepsShareTheNode: labels and taints of several steps do not remove each other, and each goes with its own step.
 func TestStepsShareTheNode(t *testing.T) {
 	w := newWorld(t)
 	some := planOf("windows", "labels", "taint { key = \"site\" value = \"x\" effect = \"NoSchedule\" }")
@@ -41,7 +41,8 @@ func TestStepsShareTheNode(t *testing.T) {
 	}
 }
 
-// A node that joined with a token gets a kubeconfig of the plan, and back, and leaves.
+// TestJoinByAnotherWay: a node that joined with a token changes to a kubeconfig of the plan, back to a token, and
+// leaves.
 func TestJoinByAnotherWay(t *testing.T) {
 	w := newWorld(t)
 	token, given := planOf("windows"), planOf("windows", "join kubeconfig")
@@ -63,14 +64,15 @@ func TestJoinByAnotherWay(t *testing.T) {
 	}
 }
 
-// opened is the folder of the machine, which is there.
+// opened returns the path of an existing folder of the machine.
 func (w *world) opened(t *testing.T) string {
 	t.Helper()
 	open(t, w)
 	return w.sandboxDir()
 }
 
-// Files of nodejoin and of the kubelet that were opened to others are seen, and closed again.
+// TestOpenedToOthers: files of nodejoin and of the kubelet that others can read are found, and are private again after
+// an apply.
 func TestOpenedToOthers(t *testing.T) {
 	w := newWorld(t)
 	d := planOf("linux")
@@ -79,7 +81,7 @@ func TestOpenedToOthers(t *testing.T) {
 	}
 	h := open(t, w)
 	if err := h.WriteFile(t.Context(), "/var/lib/nodejoin/history.json", strings.NewReader("{}"),
-		host.WriteOptions{Access: host.AccessPrivate}); err != nil { // as a run of the command does
+		host.WriteOptions{Access: host.AccessPrivate}); err != nil { // as the command does
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/etc/kubernetes/kubelet.conf", "/var/lib/nodejoin/history.json",

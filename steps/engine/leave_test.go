@@ -41,7 +41,7 @@ func (k killableCluster) DeleteNode(ctx context.Context, name, uid string) error
 	return k.API.DeleteNode(ctx, name, uid)
 }
 
-// leave runs one whole leave, killed after limit mutating calls; negative = never.
+// leave runs one complete leave, which is killed after limit mutating calls; negative means never.
 func (w *world) leave(limit int64, o engine.LeaveOptions) (*engine.LeaveReport, *engine.LeaveSummary) {
 	w.t.Helper()
 	w.limit = limit
@@ -57,7 +57,7 @@ func (w *world) leave(limit int64, o engine.LeaveOptions) (*engine.LeaveReport, 
 	return r, s.Leave(ctx, r, o)
 }
 
-// box opens the machine of the first node, and cluster the cluster.
+// box opens the machine of the first node; cluster opens the cluster.
 func (w *world) box() (*sandbox.Host, string) {
 	w.t.Helper()
 	s := w.compile().Nodes[0].Connection.Sandbox
@@ -79,7 +79,7 @@ func (w *world) cluster() *sandbox.Cluster {
 	return api
 }
 
-// seed puts onto the machine what is not nodejoin's, close to what a join touches.
+// seed creates things that are not nodejoin's, close to what a join changes.
 func seed(t *testing.T, h *sandbox.Host) {
 	t.Helper()
 	ctx := t.Context()
@@ -105,7 +105,7 @@ func seed(t *testing.T, h *sandbox.Host) {
 	}
 }
 
-// snapshot is every file with its content and everything that is not a file.
+// snapshot returns every file with its content, and all state that is not in files.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -143,12 +143,12 @@ func snapshot(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// shim holds the containers of pods.
+// shim is the process that holds the containers of pods.
 const shim = `C:\Program Files\containerd\containerd-shim-runhcs-v1.exe`
 
-// A leave that is killed after every single mutating call, again and again, comes to
-// its end; the machine is then byte for byte what it was before the join, and the
-// node can join again. What is not nodejoin's is never touched.
+// TestLeaveOneCallAtATime: a leave that is killed after every mutating call, again and again, completes in the end.
+// Then the machine is byte for byte what it was before the join, and the node can join again. Nothing that is not
+// nodejoin's is ever changed.
 func TestLeaveOneCallAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -156,7 +156,7 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 	seed(t, h)
 	before := snapshot(t, dir)
 	w.mustConverge()
-	// Drift: what a person did is nodejoin's to undo as well.
+	// Drift: manual changes are undone, too.
 	if err := h.StopService(t.Context(), "kube-proxy"); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The containers of pods outlive kubelet and containerd, with files of ours in use.
+	// The containers of pods survive kubelet and containerd, and use files that nodejoin made.
 	for i, name := range []string{"web", "agent", "static"} {
 		if err := h.PutPod(t.Context(), host.Pod{ID: fmt.Sprint(i), Namespace: "d", Name: name}, shim); err != nil {
 			t.Fatal(err)
@@ -203,7 +203,7 @@ func TestLeaveOneCallAtATime(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// TestUnfinishedLeaveIsNoted: a leave that is killed after its first change is the last run of the machine.
+// TestUnfinishedLeaveIsNoted: a leave that is killed after its first change is noted as the machine's last run.
 func TestUnfinishedLeaveIsNoted(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -223,7 +223,7 @@ func TestUnfinishedLeaveIsNoted(t *testing.T) {
 	}
 }
 
-// leaveError is what a leave of the first node came to, with nothing changed.
+// leaveError returns the error of a leave of the first node that changes nothing.
 func (w *world) wantRefused(o engine.LeaveOptions, want string) {
 	w.t.Helper()
 	r, sum := w.leave(-1, o)
@@ -239,7 +239,7 @@ func (w *world) wantRefused(o engine.LeaveOptions, want string) {
 	}
 }
 
-// What keeps a node from leaving is found before anything is done.
+// TestLeaveRefused: what prevents a leave is found before anything is changed.
 func TestLeaveRefused(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -257,7 +257,8 @@ func TestLeaveRefused(t *testing.T) {
 	if err := api.SetDown(ctx, false); err != nil {
 		t.Fatal(err)
 	}
-	// A budget holds it up: the bound is kept, the host is not touched, and the next leave goes on.
+	// A disruption budget blocks the leave: it gives up after its timeout without touching
+	// the host, and the next leave continues.
 	if err := errors.Join(api.AddPod(ctx, "win-1", kube.Pod{Namespace: "d", Name: "web", Controller: "ReplicaSet"},
 		"web"), api.SetBudget(ctx, "web", 0)); err != nil {
 		t.Fatal(err)
@@ -283,7 +284,7 @@ func TestLeaveRefused(t *testing.T) {
 	}
 }
 
-// A Node object that another machine keeps is not this host's to delete.
+// TestLeaveOfAnotherMachine: a Node object that belongs to another machine is not deleted.
 func TestLeaveOfAnotherMachine(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -303,8 +304,8 @@ func TestLeaveOfAnotherMachine(t *testing.T) {
 	w.wantRefused(engine.LeaveOptions{}, "another machine")
 }
 
-// Leave removes the folders above nodejoin's own, too, where nodejoin made them: the lock of a run makes them before
-// there is a record.
+// TestLeaveRemovesParents: leave also removes the folders above nodejoin's own if nodejoin made them. The lock of a
+// run makes them before there is a record.
 func TestLeaveRemovesParents(t *testing.T) {
 	w := newWorld(t)
 	w.one = true

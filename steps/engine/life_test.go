@@ -22,8 +22,8 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// Every run that is killed, after each single mutating call in turn, is finished
-// by the next one, and the one after that finds nothing to do.
+// TestKilledAfterEveryCall: a run that is killed after any of its mutating calls is completed by the next run, and the
+// run after that finds no changes.
 func TestKilledAfterEveryCall(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -33,7 +33,7 @@ func TestKilledAfterEveryCall(t *testing.T) {
 		t.Fatalf("a join made only %d mutating calls", total)
 	}
 	w.mustBeQuiet()
-	step := int64(4) // TestWholeLife goes on from after each call
+	step := int64(4) // TestWholeLife covers every call
 	if testing.Short() {
 		step = 14
 	}
@@ -51,7 +51,7 @@ func TestKilledAfterEveryCall(t *testing.T) {
 	}
 }
 
-// A connection that is lost again and again is opened again, and the run goes on by itself.
+// TestDroppedConnections: a run whose connection is lost several times reconnects and continues by itself.
 func TestDroppedConnections(t *testing.T) {
 	smooth := newWorld(t).mustConverge()
 	w := newWorld(t)
@@ -59,7 +59,7 @@ func TestDroppedConnections(t *testing.T) {
 	w.checkDrops.Store(2)
 	sum := w.mustConverge()
 	if w.drops.Load() != 0 {
-		t.Error("not all losses were met")
+		t.Error("not every loss happened")
 	}
 	for i, h := range sum.Hosts {
 		if want := smooth.Hosts[i]; len(h.Changed) != len(want.Changed) || len(h.Unchanged) != len(want.Unchanged) {
@@ -79,8 +79,8 @@ func TestDroppedConnections(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A bootstrap token that expires before the kubelet has used it: the step that fails
-// says so, with its place in the plan, and the next apply mints a new one.
+// TestExpiredToken: a bootstrap token expires before the kubelet uses it. The error of the step says so and names the
+// step's place in the plan; the next apply mints a new token.
 func TestExpiredToken(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -89,7 +89,7 @@ func TestExpiredToken(t *testing.T) {
 		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubelet" }) {
 			return
 		}
-		// The token ends, and the cluster's controller removes it.
+		// The token expires, and the cluster's controller removes it.
 		api, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: cluster.Sandbox, PodCIDR: cluster.PodCIDR})
 		if err != nil {
 			t.Fatal(err)
@@ -111,16 +111,16 @@ func TestExpiredToken(t *testing.T) {
 		t.Fatalf("failed at %s (%s): %v, want the kubelet, with its place in the plan", h.Failed, h.Source, h.Err)
 	}
 	if !strings.Contains(se.Detail, "credentials") {
-		t.Errorf("the failure does not tell that the token was refused: %s", se.Detail)
+		t.Errorf("the error does not say that the token was refused: %s", se.Detail)
 	}
 	w.before = nil
 	w.mustConverge()
 	w.mustBeQuiet()
 }
 
-// What was changed by hand is found and fixed, and nothing else is: the steps that the run changed are
-// those, and the machines are in the end what they were.
-func TestDriftIsMendedAlone(t *testing.T) {
+// TestDriftIsFixedAlone: a manual change is found and fixed, and nothing else is changed. Afterwards the machines are
+// as they were before it.
+func TestDriftIsFixedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()
 	h, dir := w.box()
@@ -155,10 +155,10 @@ func TestDriftIsMendedAlone(t *testing.T) {
 			r, sum := w.apply(-1)
 			for _, h := range r.Hosts {
 				for _, s := range h.Steps {
-					// Gates of what is to change are pending with it.
+					// The gates behind a pending step are pending, too.
 					if a := s.Result.Change.Action; !s.Result.Change.NoOp() && a != steps.ActionWait &&
 						(h.Node.Name != "win-1" || s.Spec.ID != c.step) {
-						t.Errorf("%s.%s is found to differ: %+v", h.Node.Name, s.Spec.ID, s.Result.Change)
+						t.Errorf("%s.%s differs: %+v", h.Node.Name, s.Spec.ID, s.Result.Change)
 					}
 				}
 			}
@@ -182,7 +182,7 @@ func TestDriftIsMendedAlone(t *testing.T) {
 	}
 }
 
-// Programs that were deleted while their services run come back.
+// TestDeletedPrograms: programs that were deleted while their services run are restored.
 func TestDeletedPrograms(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -197,8 +197,8 @@ func TestDeletedPrograms(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A cluster that cannot be opened (its kubeconfig, the pin of its CA) is told before
-// any host is touched.
+// TestClusterBeforeHosts: a cluster that cannot be opened (its kubeconfig, the pin of its CA) is reported before any
+// host is contacted.
 func TestClusterBeforeHosts(t *testing.T) {
 	w := newWorld(t)
 	wrong := errors.New("wrong pin")

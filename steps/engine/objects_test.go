@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// objects are the cluster's objects, by group, kind, namespace and name, those of nodejoin with their set.
+// objects returns the cluster's objects by group, kind, namespace and name; those of nodejoin with their set.
 func (w *world) objects() (out []string) {
 	w.t.Helper()
 	b, err := os.ReadFile(filepath.Join(w.dir, ".sandbox", "cluster", "cluster.json"))
@@ -47,8 +47,8 @@ func (w *world) objects() (out []string) {
 	return out
 }
 
-// TestObjectsOfThePlan: what a plan no longer names of the cluster's objects is found by its labels and deleted.
-// What others changed stays, as does what the plan kept and what is not the plan's.
+// TestObjectsOfThePlan: objects that a plan no longer names are found by their labels and deleted. Objects that others
+// changed stay, and so do those that the plan keeps and those of others.
 func TestObjectsOfThePlan(t *testing.T) {
 	w := newWorld(t)
 	cluster, err := sandbox.OpenCluster(t.Context(),
@@ -109,9 +109,9 @@ func TestObjectsOfThePlan(t *testing.T) {
 	is("all dropped", "/ConfigMap//c", "/ConfigMap//d*", "/ConfigMap//theirs", parent)
 }
 
-// TestObjectsOfAFact: a manifest whose content is known only later hides nothing, because what it makes is known:
-// others that the plan drops are deleted, its own object stays, and goes with it. Where the name is not known, or
-// there may be more objects than one can see, nothing is deleted.
+// TestObjectsOfAFact: a manifest whose content is known only later does not stop deletions, because its object is
+// known: other objects that the plan drops are deleted, its own object stays and goes with it. If the name is not
+// known, or more objects are possible, nothing is deleted.
 func TestObjectsOfAFact(t *testing.T) {
 	const parent = "/ConfigMap/kube-system/nodejoin-demo(ConfigMap)"
 	fact := func(name, value string) string {
@@ -120,7 +120,7 @@ func TestObjectsOfAFact(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, with string
-		want       []string // once the plan has dropped b
+		want       []string // after the plan has dropped b
 	}{
 		{"value", fact("f", "${self.management_ip}"), []string{"/ConfigMap//f*", parent}},
 		{"name", fact("f-${self.management_ip}", "x"),
@@ -141,8 +141,8 @@ func TestObjectsOfAFact(t *testing.T) {
 	}
 }
 
-// TestObjectsKilled: a run that was stopped after it had deleted an object, before the parent of the set said so, is
-// finished by the next one, which shows it.
+// TestObjectsKilled: a run that was stopped between the deletion of an object and the update of the set's parent is
+// completed by the next run, which shows it.
 func TestObjectsKilled(t *testing.T) {
 	w := newWorld(t)
 	d := drawn{os: "windows", parts: []choice{in("objects", "steps", `step "manifest" "role" {
@@ -180,7 +180,7 @@ func TestObjectsKilled(t *testing.T) {
 	}
 }
 
-// TestObjectsOfAnotherSet: an object of another plan or tool is not taken over.
+// TestObjectsOfAnotherSet: nodejoin does not take over an object of another plan or tool.
 func TestObjectsOfAnotherSet(t *testing.T) {
 	w := newWorld(t)
 	cluster, err := sandbox.OpenCluster(t.Context(),

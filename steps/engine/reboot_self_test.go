@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// leaveResume is a Resume that leaves a file, and the service that would read it.
+// leaveResume is a Resume that leaves a file and the service that would read it.
 func leaveResume(plan.Node, host.Facts) (*engine.Resume, error) {
 	const program, file = `C:\resume\resume.exe`, `C:\resume\plan`
 	spec := func(id, kind string, args any) steps.Spec {
@@ -41,8 +41,8 @@ func (w *world) applySelf() (*engine.Session, *engine.Summary) {
 	return s, s.Apply(ctx)
 }
 
-// The machine that the run is made on is rebooted when all else is done, behind what
-// finishes the plan after the boot; the next run goes on, and leave takes that away.
+// TestRebootSelf: the machine on which nodejoin runs is rebooted last, after the service is in place that finishes the
+// plan after the boot. The next run continues, and leave removes the service.
 func TestRebootSelf(t *testing.T) {
 	w := newWorld(t)
 	h, _ := w.box()
@@ -99,7 +99,7 @@ func TestRebootSelf(t *testing.T) {
 	}
 }
 
-// Where nothing can finish the plan after the boot there is none, and the run says why.
+// TestRebootSelfRefused: if nothing can finish the plan after the boot, there is no reboot, and the run says why.
 func TestRebootSelfRefused(t *testing.T) {
 	for _, c := range []struct {
 		why    string
@@ -123,11 +123,11 @@ func TestRebootSelfRefused(t *testing.T) {
 		if err := s.RebootSelf(t.Context()); err != nil || !w.bootTime().Equal(before) {
 			t.Errorf("rebooted: %v", err)
 		}
-		w.wantJoined("win-1") // a page file holds up nothing
+		w.wantJoined("win-1") // no step waits for a page file
 	}
 }
 
-// A Node that serves pods on this machine takes its turn last: it stays out of service.
+// TestRebootSelfLast: a Node that serves pods on this machine is last in the rollout and stays cordoned.
 func TestRebootSelfLast(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()

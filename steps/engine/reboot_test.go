@@ -15,13 +15,13 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// says puts a host block into the plan's profile, in place of the one before.
+// says replaces the host block in the plan's profile.
 func (w *world) says(text string) {
 	w.t.Helper()
 	w.edit(`(?m)^  os     = "windows"\n(  host \{[^}]*\}\n)?`, "  os     = \"windows\"\n  host {\n"+text+"\n  }\n")
 }
 
-// pendingReboot wants that the one host's run ended with a pending reboot.
+// pendingReboot checks that the run of the one host ended with a pending reboot.
 func (w *world) pendingReboot(sum *engine.Summary, why string) engine.HostSummary {
 	w.t.Helper()
 	h := sum.Hosts[0]
@@ -42,8 +42,8 @@ func (w *world) bootTime() time.Time {
 	return f.BootTime
 }
 
-// A machine without the feature Containers joins in one run, with one reboot for all
-// that the plan sets up, before the services that need it.
+// TestRebootForFeature: a machine without the feature Containers joins in one run, with one reboot for everything that
+// needs one, before the services that need it.
 func TestRebootForFeature(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -81,8 +81,8 @@ func TestRebootForFeature(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A reboot that the plan does not let nodejoin make ends the run before what needs it; a
-// reboot by hand lets the next run go on. Nothing is rolled back: this is not a failure.
+// TestRebootByHand: if the plan does not allow a necessary reboot, the run ends before the steps that need it. After a
+// manual reboot the next run continues. Nothing is rolled back, because this is not a failure.
 func TestRebootByHand(t *testing.T) {
 	night, noon := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestRebootByHand(t *testing.T) {
 			w.says(c.says)
 			w.edit(`(?m)^  name     = each.key`, "  name     = each.key\n  on_failure = \"rollback\"")
 			before := w.bootTime()
-			for range 2 { // the same again comes to the same
+			for range 2 { // a second run ends in the same way
 				_, sum := w.apply(-1)
 				res := w.pendingReboot(sum, c.why)
 				if res.Failed != "reboot" || !slices.Contains(res.NotRun, "containerd_files") ||
@@ -133,9 +133,9 @@ func TestRebootByHand(t *testing.T) {
 	}
 }
 
-// A reboot that Windows waits for already comes before the features that it may refuse until
-// then, where the plan lets nodejoin make it; else nothing is changed before somebody has, or
-// says that it does not matter.
+// TestRebootBeforeFeature: Windows may refuse features while a reboot is pending. If the plan allows it, nodejoin
+// reboots first; otherwise nothing is changed until somebody reboots the machine or the plan says that the reboot does
+// not matter.
 func TestRebootBeforeFeature(t *testing.T) {
 	const pending = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`
 	waiting := func(t *testing.T) (*world, *sandbox.Host) {
@@ -185,7 +185,7 @@ func TestRebootBeforeFeature(t *testing.T) {
 	})
 }
 
-// joinedWithPods is a joined node with a pod of a ReplicaSet.
+// joinedWithPods returns a world with a joined node and a pod of a ReplicaSet.
 func joinedWithPods(t *testing.T) *world {
 	w := newWorld(t)
 	w.one = true
@@ -197,15 +197,15 @@ func joinedWithPods(t *testing.T) *world {
 	return w
 }
 
-// A Ready Node is cordoned and drained before its machine reboots, and takes pods again
-// once all is verified; the plan shows it before.
+// TestRebootOfReadyNode: a Ready Node is cordoned and drained before its machine reboots, and accepts pods again once
+// everything is verified. The plan shows this before.
 func TestRebootOfReadyNode(t *testing.T) {
 	w := joinedWithPods(t)
 	w.says(`page_file = 8096
 	reboot = "auto"`)
 	i := w.check().Hosts[0].Interruption
 	if i == nil || !i.Reboot || !slices.Equal(i.Evict, []string{"d/web"}) {
-		t.Fatalf("the interruption is told as %+v", i)
+		t.Fatalf("the interruption is %+v", i)
 	}
 	var order []string
 	w.heard = func(e event.Event) {
@@ -227,8 +227,8 @@ func TestRebootOfReadyNode(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// What only counts after a reboot keeps nothing else back: the rest is done, the pods
-// stay, and each run says that the reboot is pending until it was.
+// TestRebootLeft: a setting that takes effect after a reboot does not stop other steps. The pods stay, and each run
+// reports the pending reboot until it has happened.
 func TestRebootLeft(t *testing.T) {
 	w := joinedWithPods(t)
 	w.says(`page_file = 8096
@@ -255,7 +255,7 @@ func TestRebootLeft(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// TestRebootsInTurn: machines whose Nodes serve pods reboot as the plan's rollout allows.
+// TestRebootsInTurn: machines whose Nodes serve pods reboot within the limits of the plan's rollout.
 func TestRebootsInTurn(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()

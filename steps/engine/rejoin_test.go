@@ -33,7 +33,7 @@ const (
 	clientCert  = `C:\var\lib\kubelet\pki\kubelet-client-current.pem`
 )
 
-// node is the Node of the first machine.
+// node returns the Node of the first machine.
 func (w *world) node(name string) kube.Node {
 	w.t.Helper()
 	n, err := w.cluster().Node(w.t.Context(), name)
@@ -50,7 +50,7 @@ func (w *world) deleteNode(name string) {
 	}
 }
 
-// otherSubnet makes the cluster give the next Node of that name another part of the pod network.
+// otherSubnet makes the cluster assign another part of the pod network to the next Node of that name.
 func (w *world) otherSubnet(name, subnet string) {
 	w.t.Helper()
 	path := filepath.Join(w.compile().Cluster.Sandbox, "cluster.json")
@@ -81,8 +81,8 @@ func (w *world) read(path string) string {
 	return string(b)
 }
 
-// credentials are a kubeconfig with a client certificate of a node, of an authority that
-// no cluster knows, and the same certificate as the kubelet keeps it.
+// credentials returns a kubeconfig with a client certificate of a node, from a CA that no cluster knows, and the same
+// certificate as the kubelet stores it.
 func credentials(t *testing.T, server, node string, life time.Duration) (conf, pair string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -119,7 +119,7 @@ func (w *world) put(path, text string) {
 	}
 }
 
-// wantJoined: the Node is Ready, marked and takes pods, and the machine's network is the Node's.
+// wantJoined checks that the Node is Ready, annotated and accepts pods, and that the machine uses the Node's network.
 func (w *world) wantJoined(name string) {
 	w.t.Helper()
 	n := w.node(name)
@@ -147,8 +147,8 @@ func (w *world) wantJoined(name string) {
 	}
 }
 
-// TestRejoin: a node joins again from whatever an earlier life of the machine or of the
-// Node has left, without anybody's help, and the run after finds nothing to do.
+// TestRejoin: a node joins again without manual help, whatever an earlier life of the machine or of the Node left
+// behind, and the run after that finds no changes.
 func TestRejoin(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -233,7 +233,7 @@ func TestRejoin(t *testing.T) {
 				t.Error("the Node is another one")
 			}
 			w.mustBeQuiet()
-			// nodejoin undoes all of it.
+			// nodejoin removes all of it.
 			if _, sum := w.leave(-1, engine.LeaveOptions{}); sum.Hosts[0].Err != nil || len(sum.Hosts[0].Files) > 0 {
 				t.Errorf("leave: %v, %v", sum.Hosts[0].Err, sum.Hosts[0].Files)
 			}
@@ -241,8 +241,8 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-// Credentials that an earlier owner left on the machine are backed up for the join, and
-// the leave restores them.
+// TestForeignCredentialsComeBack: credentials that an earlier owner left on the machine are backed up by the join and
+// restored by the leave.
 func TestForeignCredentialsComeBack(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -266,8 +266,8 @@ func TestForeignCredentialsComeBack(t *testing.T) {
 	}
 }
 
-// A machine that takes the name of a Ready Node of another one is refused before
-// anything is changed, and told the way out.
+// TestNameOfAnother: a machine with the name of another machine's Ready Node is refused before anything is changed,
+// and the error says what to do.
 func TestNameOfAnother(t *testing.T) {
 	w := newWorld(t)
 	w.edit(`, "win-2" = "192.0.2.12"`, "")
@@ -289,7 +289,7 @@ func TestNameOfAnother(t *testing.T) {
 	}
 }
 
-// A network that flanneld made for an earlier plan does not stay beside the new one.
+// TestFormerNetwork: a network that flanneld made for an earlier plan is removed when the new one is made.
 func TestFormerNetwork(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -310,8 +310,8 @@ func TestFormerNetwork(t *testing.T) {
 	}
 }
 
-// A Node that a run has cordoned and that died with all steps done is let go by the next
-// run, though there is nothing else to do.
+// TestCordonOutlivesItsRun: a run cordons a Node and dies after its last step. The next run uncordons the Node, though
+// it has nothing else to do.
 func TestCordonOutlivesItsRun(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -327,8 +327,8 @@ func TestCordonOutlivesItsRun(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A person has uncordoned the Node that a run has left cordoned, and cordons it again
-// for something else: that cordon stays, the note of the run goes.
+// TestCordonOfAPersonAfterOurs: a run leaves a Node cordoned; a person uncordons it, and later cordons it for another
+// reason. That cordon stays, and the note of the run is removed.
 func TestCordonOfAPersonAfterOurs(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -350,8 +350,8 @@ func TestCordonOfAPersonAfterOurs(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A prune that is killed after each of its calls in turn is finished by the next one;
-// nodes that a run leaves out are no former ones.
+// TestPruneKilled: a prune that is killed after any of its calls is completed by the next one. Nodes that a run skips
+// are not former nodes.
 func TestPruneKilled(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()

@@ -18,8 +18,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// former is what the plan of an upgrade no longer has. All of it but the file and its folder goes before the
-// steps run.
+// former is what the upgraded plan no longer has. All of it except the file and its folder is removed before the steps
+// run.
 const former = `
 step "file" "former_program" {
   on      = node.win
@@ -72,7 +72,7 @@ step "firewall_rule" "former_rule" {
 }
 `
 
-// lessening is upgradable whose new plan also lacks what is former.
+// lessening is like upgradable, with a new plan that also drops former.
 func lessening(t *testing.T) (*world, map[string]string) {
 	w := newWorld(t)
 	w.one = true
@@ -87,14 +87,14 @@ func lessening(t *testing.T) (*world, map[string]string) {
 	return w, before
 }
 
-// replace replaces the text as it is.
+// replace replaces a literal text.
 func (w *world) replace(text, with string) {
 	w.t.Helper()
 	w.edit(regexp.QuoteMeta(text), with)
 }
 
-// A rollback of an upgrade restores what the plan of the upgrade no longer had and what was removed before
-// the upgrade failed, also by a run that ended on its way. The fixed upgrade removes it.
+// TestRollbackRestoresWhatWasRemoved: a rollback restores what the new plan dropped and what was removed before the
+// upgrade failed, also if a run was interrupted on the way. The upgrade with a fixed plan removes it.
 func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
 	first, before := lessening(t)
 	w := first.copy(t)
@@ -122,8 +122,9 @@ func TestRollbackRestoresWhatWasRemoved(t *testing.T) {
 	w.hasNothingFormer()
 }
 
-// A runtime that the plan no longer has carries pods: the Node is drained before its service goes, and takes
-// pods again in the end. Pods in the way stop the run before anything is removed.
+// TestDrainBeforeACarrierIsRemoved: if the plan drops the runtime that holds the Node's pods, the Node is drained
+// before the service is removed and accepts pods again in the end. Pods that cannot be evicted stop the run before
+// anything is removed.
 func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	from, to := planOf("windows", "old", "docker"), planOf("windows", "old")
@@ -150,7 +151,7 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	}
 	w.drain.Force = true
 	if i := w.check().Hosts[0].Interruption; i == nil || !slices.Contains(i.Services, "docker") || len(i.Evict) != 2 {
-		t.Errorf("the interruption is told as %+v", i)
+		t.Errorf("the interruption is %+v", i)
 	}
 	var order []string
 	w.heard = func(e event.Event) {
@@ -166,8 +167,8 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	}
 	w.mustConverge()
 	w.heard = nil
-	// The kubelet depends on docker until its own step has run; it never runs beside another runtime's service.
-	// It is stopped before that step, and unregistered after it.
+	// The kubelet depends on docker until its own step has run, and it never runs beside another runtime's service.
+	// docker is stopped before that step and unregistered after it.
 	if want := []string{"cordon", "drain", "service:docker", "kubelet", "service:docker"}; !slices.Equal(order, want) {
 		t.Errorf("in the order %q, want %q", order, want)
 	}
@@ -177,7 +178,8 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// Another backend, or another VNI, removes the HNS network of the Node's pods: they are evicted before.
+// TestDrainBeforeANetworkIsRemoved: a change of the backend or the VNI removes the HNS network of the Node's pods, so
+// they are evicted first.
 func TestDrainBeforeANetworkIsRemoved(t *testing.T) {
 	for _, to := range []string{"host-gw", "vni"} {
 		t.Run(to, func(t *testing.T) {
@@ -192,7 +194,7 @@ func TestDrainBeforeANetworkIsRemoved(t *testing.T) {
 			w.write(planOf("windows", to))
 			i := w.check().Hosts[0].Interruption
 			if i == nil || !slices.Equal(i.Networks, []string{"flannel.4096"}) || !slices.Equal(i.Evict, []string{"d/web"}) {
-				t.Errorf("the interruption is told as %+v", i)
+				t.Errorf("the interruption is %+v", i)
 			}
 			var order []string
 			w.heard = func(e event.Event) {
@@ -214,8 +216,8 @@ func TestDrainBeforeANetworkIsRemoved(t *testing.T) {
 	}
 }
 
-// What goes before the steps is gone when the machine goes down for a reboot of the plan; the run after the boot
-// removes the rest, on the machine itself or from elsewhere, and leaves nothing for one more.
+// TestRemovalOverAReboot: what is removed before the steps is gone when the plan reboots the machine. The run after
+// the boot, on the machine or from elsewhere, removes the rest, and the run after that finds no changes.
 func TestRemovalOverAReboot(t *testing.T) {
 	for _, self := range []bool{true, false} {
 		t.Run(fmt.Sprintf("self=%v", self), func(t *testing.T) {
@@ -254,7 +256,7 @@ func TestRemovalOverAReboot(t *testing.T) {
 	}
 }
 
-// hasNothingFormer wants that nothing of what is former is left, and nothing to do.
+// hasNothingFormer checks that nothing of former is left and that there are no changes.
 func (w *world) hasNothingFormer() {
 	w.t.Helper()
 	w.mustBeQuiet()
@@ -266,8 +268,9 @@ func (w *world) hasNothingFormer() {
 	}
 }
 
-// A path that a plan made a file is a folder in the next one, with a file in it, and the other way around: what was
-// there goes first. A file of somebody else in such a place is refused before anything is changed.
+// TestFileAndFolderTakeTurns: the next plan makes a folder with a file where the plan before had a file, and the other
+// way around. The old one is removed first. A file of somebody else at such a place is refused before anything is
+// changed.
 func TestFileAndFolderTakeTurns(t *testing.T) {
 	file := func(id, path string) string {
 		return fmt.Sprintf("step \"file\" %q {\n  on = node.win\n  path = %q\n  content = \"x\"\n}\n", id, path)
@@ -298,7 +301,8 @@ func TestFileAndFolderTakeTurns(t *testing.T) {
 	}
 }
 
-// The packet filter's chains of a kube-proxy that the plan no longer has go with it; those of the kubelet stay.
+// TestChainsGoWithKubeProxy: if the plan drops kube-proxy, its chains in the packet filter are removed; those of the
+// kubelet stay.
 func TestChainsGoWithKubeProxy(t *testing.T) {
 	w := newWorld(t)
 	chains := func() (names []string) {

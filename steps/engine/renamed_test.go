@@ -14,8 +14,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// A node that the plan gives another name joins under it, on the same machine. The machine is then as if it had
-// joined under that name at first, the former Node is reported, and pruned with its credentials.
+// TestRenamedNode: if the plan renames a node, the same machine joins under the new name and is then as if it had
+// never had the other one. The former Node is reported, and pruned with its credentials.
 func TestRenamedNode(t *testing.T) {
 	for _, osName := range []string{"windows", "linux"} {
 		t.Run(osName, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestRenamedNode(t *testing.T) {
 	}
 }
 
-// underAnyName is what the machine is, and its Node, with the subnet of the first Node. The machine's own name is
-// that of its first node.
+// underAnyName returns the state of the machine and its Node without the node's name. It uses the subnet of the first
+// Node; the machine's own name is that of its first node.
 func (w *world) underAnyName(t *testing.T, node string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -80,8 +80,8 @@ func (w *world) underAnyName(t *testing.T, node string) map[string]string {
 	return out
 }
 
-// Another label of the cluster block is another name for the same plan: nothing of the machine or of the cluster is
-// another plan's for it, and what the renamed plan no longer has goes.
+// TestRenamedPlan: another label of the cluster block is another name of the same plan. Nothing on the machine or in
+// the cluster counts as another plan's because of it, and what the renamed plan drops is removed.
 func TestRenamedPlan(t *testing.T) {
 	alone := newWorld(t)
 	renamed := func(w *world, parts ...string) {
@@ -105,7 +105,7 @@ func TestRenamedPlan(t *testing.T) {
 	}
 	w.wantNoMotd()
 
-	// In one step, too.
+	// Renaming and dropping in one step works, too.
 	w = newWorld(t)
 	if err := w.applied(planOf("windows", "motd", "labels", "objects ab")); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestRenamedPlan(t *testing.T) {
 	w.wantNoMotd()
 }
 
-// A run with the new name that ends at one of its mutating calls is finished by the next one: the former name is not
-// forgotten before everything of it is gone.
+// TestRenamedPlanKilled: a run with the new name that is killed at any mutating call is completed by the next one: it
+// does not forget the former name before everything under it is gone.
 func TestRenamedPlanKilled(t *testing.T) {
 	renamed := func(w *world) {
 		w.write(planOf("windows", "labels", "objects bc"))
@@ -160,8 +160,8 @@ func TestRenamedPlanKilled(t *testing.T) {
 	}
 }
 
-// What stays of a former name, as somebody changed it, does not make the next plan anything but empty; once it may go,
-// it goes with the former set.
+// TestRenamedPlanKeepsWhatWasChanged: what stays under a former name, because somebody changed it, does not show up as
+// a change in the next plan. Once it may be removed, it is removed with the former set.
 func TestRenamedPlanKeepsWhatWasChanged(t *testing.T) {
 	w := newWorld(t)
 	if err := w.applied(planOf("windows", "objects ab")); err != nil {

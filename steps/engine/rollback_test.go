@@ -24,8 +24,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// changes is what an upgrade of the test changes besides the programs: a rule, a value,
-// a variable, a file and its folder, and it makes a service.
+// changes is what the test's upgrade changes besides the programs: a rule, a value, a variable, a file and its folder,
+// and a new service.
 const changes = `
 step "firewall_rule" "own" {
   on        = node.win
@@ -49,7 +49,7 @@ step "env" "own_variable" {
 }
 `
 
-// added is what comes with the new version only.
+// added is what only the new version has.
 const added = `
 step "file" "own_program" {
   on      = node.win
@@ -72,7 +72,7 @@ step "file" "late" {
 }
 `
 
-// add puts more into the plan.
+// add appends to the plan.
 func (w *world) add(text string) {
 	w.t.Helper()
 	name := filepath.Join(w.dir, "quickstart.join.hcl")
@@ -82,8 +82,8 @@ func (w *world) add(text string) {
 	}
 }
 
-// upgradable is a joined node of 1.35.4 with two pods, whose plan wants 1.36.3 and more
-// besides. With broken, the kubelet of that version ends as soon as it is started.
+// upgradable returns a joined node of 1.35.4 with two pods, whose plan asks for 1.36.3 and other changes. With broken,
+// the kubelet of that version exits as soon as it is started.
 func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
 	w := newWorld(t)
 	w.one = true
@@ -113,8 +113,7 @@ func upgradable(t *testing.T, broken bool) (*world, map[string]string) {
 	return w, before
 }
 
-// failsLate is upgradable with other labels and taints of the Node in its plan, and a step
-// that fails when they are set.
+// failsLate is like upgradable, with other labels and taints of the Node and a step that fails after they are set.
 func failsLate(t *testing.T) (*world, map[string]string) {
 	w, before := upgradable(t, false)
 	w.edit(`zone = "one" \}`, `zone = "two", tier = "new" }`)
@@ -123,7 +122,7 @@ func failsLate(t *testing.T) (*world, map[string]string) {
 	return w, before
 }
 
-// bad is a step that fails once the Node is labelled.
+// bad is a step that fails after the Node has its labels.
 const bad = `
 step "file" "bad" {
   on      = node.win
@@ -133,7 +132,7 @@ step "file" "bad" {
 }
 `
 
-// copy is the same plan with its machines and cluster as they are now.
+// copy returns a world with the same plan and a copy of the machines and the cluster.
 func (w *world) copy(t *testing.T) *world {
 	t.Helper()
 	out := &world{t: t, dir: t.TempDir(), agent: w.agent, limit: -1, one: w.one}
@@ -143,7 +142,7 @@ func (w *world) copy(t *testing.T) *world {
 	return out
 }
 
-// upgradeTo is kubernetes with a kubelet that may be broken.
+// upgradeTo is like kubernetes, with a kubelet that may be broken.
 func (w *world) upgradeTo(version string, broken bool) {
 	w.t.Helper()
 	w.ends = broken
@@ -151,7 +150,7 @@ func (w *world) upgradeTo(version string, broken bool) {
 	w.ends = false
 }
 
-// kept leaves out of a snapshot what is a memory of runs, or of processes.
+// kept returns a snapshot without what belongs to runs or to processes.
 func kept(s map[string]string) map[string]string {
 	out := maps.Clone(s)
 	own := filepath.FromSlash("C/ProgramData/nodejoin")
@@ -172,14 +171,13 @@ func kept(s map[string]string) map[string]string {
 	return out
 }
 
-// ownAccess is the access of nodejoin's own folder.
+// ownAccess is the state of the access of nodejoin's own folder.
 var ownAccess = regexp.MustCompile(` "c/programdata/nodejoin[^,\n]*,?\n`)
 
-// processes are what of a service's state tells its process, not what it is.
+// processes are the parts of a service's state that describe its process.
 var processes = regexp.MustCompile(`"(pid|PID)": [0-9]+`)
 
-// mustBeBack wants the machine as it was, its Node Ready with the old version, and no
-// snapshot left.
+// mustBeBack checks that the machine is as it was, its Node Ready with the old version, and no snapshot left.
 func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	w.t.Helper()
 	h := sum.Hosts[0]
@@ -198,7 +196,7 @@ func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.t.Error(err)
 	}
-	for _, f := range left { // the earlier contents of foreign files stay for a leave
+	for _, f := range left { // earlier contents of others' files stay for the leave
 		b, _ := os.ReadFile(filepath.Join(dir, "C", "ProgramData", "nodejoin", "previous", f.Name()))
 		if string(b) != "theirs" {
 			w.t.Errorf("kept and not removed: %.60q", b)
@@ -206,8 +204,8 @@ func (w *world) mustBeBack(sum *engine.Summary, before map[string]string) {
 	}
 }
 
-// An upgrade whose kubelet does not run is rolled back, with all that the run had changed;
-// the fixed one goes through.
+// TestUpgradeRolledBack: an upgrade to a kubelet that does not run is rolled back with everything that the run
+// changed. The upgrade with a working kubelet succeeds.
 func TestUpgradeRolledBack(t *testing.T) {
 	w, before := upgradable(t, true)
 	_, sum := w.apply(-1)
@@ -218,7 +216,7 @@ func TestUpgradeRolledBack(t *testing.T) {
 	if pods, err := w.cluster().Pods(t.Context(), "win-1"); err != nil || len(pods) != 1 {
 		t.Errorf("pods %v, %v; want the one of the DaemonSet", pods, err)
 	}
-	// The same again comes to the same.
+	// A second run ends in the same way.
 	_, sum = w.apply(-1)
 	w.mustBeBack(sum, before)
 	w.upgradeTo("1.36.3", false)
@@ -227,8 +225,8 @@ func TestUpgradeRolledBack(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A run that was killed anywhere in an upgrade that cannot work, and one killed while it
-// was rolled back: the next one takes it back, whichever of them changed what.
+// TestRolledBackAfterAKill: an upgrade that cannot work is killed anywhere, also during its rollback. The next run
+// rolls back everything, whichever run changed it.
 func TestRolledBackAfterAKill(t *testing.T) {
 	first, before := upgradable(t, true)
 	w := first.copy(t)
@@ -252,8 +250,8 @@ func TestRolledBackAfterAKill(t *testing.T) {
 	}
 }
 
-// The answer to taking back is lost after the machine is as it was: the run asks again,
-// and sees it work all the same.
+// TestRollbackAnswerLost: the reply to a rollback is lost after the machine is restored. The run asks again and
+// succeeds.
 func TestRollbackAnswerLost(t *testing.T) {
 	w, before := failsLate(t)
 	w.lostRollbacks = 2
@@ -262,8 +260,8 @@ func TestRollbackAnswerLost(t *testing.T) {
 	w.wantLabels(map[string]string{"zone": "one"})
 }
 
-// cutOff is an apply whose failure is rolled back; the way to the machine is lost with the
-// answer, and back when the run has ended.
+// cutOff runs an apply whose failure is rolled back. The connection is lost with the reply and works again after the
+// run.
 func (w *world) cutOff() {
 	w.t.Helper()
 	w.lostRollbacks, w.cut = 1, true
@@ -277,7 +275,7 @@ func (w *world) cutOff() {
 	}
 }
 
-// earlier is what was reported of an earlier run that was rolled back.
+// earlier returns what was reported about an earlier run that was rolled back.
 func (w *world) earlier() (reported []string) {
 	for _, e := range w.events {
 		if m, ok := e.(event.Warning); ok && m.Summary == "an earlier run was rolled back" {
@@ -287,24 +285,24 @@ func (w *world) earlier() (reported []string) {
 	return reported
 }
 
-// The connection is lost before the answer. The run says so; the next one finds that the
-// machine works, restores what is left, reports it and continues.
+// rollbackCutOff: the connection is lost before the reply, and the run says so. The next run finds that the machine
+// works, restores the rest, reports it and continues.
 func TestRollbackCutOff(t *testing.T) { synctest.Test(t, rollbackCutOff) }
 
 func rollbackCutOff(t *testing.T) {
 	w, before := failsLate(t)
 	w.heard = func(e event.Event) {
 		if s, ok := e.(event.StepStarted); ok && s.Step == "rollback" {
-			time.Sleep(time.Second) // of the bubble, where every report of the kubelet is of the same time else
+			time.Sleep(time.Second) // the bubble's clock; otherwise all reports of the kubelet have the same time
 		}
 	}
 	w.cutOff()
-	w.wantLabels(map[string]string{"zone": "two", "tier": "new"}) // of the plan that failed
+	w.wantLabels(map[string]string{"zone": "two", "tier": "new"}) // from the plan that failed
 	_, sum := w.apply(-1)
 	w.mustBeBack(sum, before)
 	w.wantLabels(map[string]string{"zone": "one"})
 	if told := w.earlier(); len(told) != 1 || !strings.Contains(told[0], "its Node is Ready again with 1.35.4") {
-		t.Errorf("told: %q", told)
+		t.Errorf("reported: %q", told)
 	}
 	w.edit(regexp.QuoteMeta(bad), "")
 	w.mustConverge()
@@ -313,7 +311,7 @@ func rollbackCutOff(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// The same of a first join: the Node that is left of it goes before the next run begins.
+// firstJoinCutOff: the same for a first join. The Node that it left is deleted before the next run begins.
 func TestFirstJoinCutOff(t *testing.T) { synctest.Test(t, firstJoinCutOff) }
 
 func firstJoinCutOff(t *testing.T) {
@@ -337,13 +335,12 @@ func firstJoinCutOff(t *testing.T) {
 	w.broken = nil
 	w.mustConverge()
 	if told := w.earlier(); len(told) != 1 || !begun {
-		t.Errorf("told: %q; begun: %v", told, begun)
+		t.Errorf("reported: %q; begun: %v", told, begun)
 	}
 	w.mustBeQuiet()
 }
 
-// wantLabels wants these of the labels of the plan at the one Node, its taint and the note
-// of them.
+// wantLabels checks the plan's labels on the one Node, its taint, and the note about them.
 func (w *world) wantLabels(want map[string]string) {
 	w.t.Helper()
 	n, err := w.cluster().Node(w.t.Context(), "win-1")
@@ -368,7 +365,7 @@ func (w *world) wantLabels(want map[string]string) {
 	}
 }
 
-// With on_failure = "keep" a failed upgrade stays as it is, for the next apply.
+// TestUpgradeKept: with on_failure = "keep" a failed upgrade stays as it is for the next apply.
 func TestUpgradeKept(t *testing.T) {
 	w, _ := upgradable(t, true)
 	w.edit(`(?m)^  profile  = profile.windows$`, "  profile  = profile.windows\n  on_failure = \"keep\"")
@@ -385,8 +382,8 @@ func TestUpgradeKept(t *testing.T) {
 	w.wantVersion("win-1", "1.36.3")
 }
 
-// A run that is stopped is not a failure of the upgrade: what it did stays, and the next
-// apply goes on.
+// TestNotRolledBackNeedlessly: an interrupted run is not a failed upgrade. Its changes stay, and the next apply
+// continues.
 func TestNotRolledBackNeedlessly(t *testing.T) {
 	w, _ := upgradable(t, false)
 	w.before = func(req executor.Request) {
@@ -409,8 +406,7 @@ func TestNotRolledBackNeedlessly(t *testing.T) {
 	}
 }
 
-// A first join that fails leaves the machine as it was before, where the plan says so,
-// and no Node.
+// TestFirstJoinRolledBack: if the plan says so, a first join that fails leaves the machine as it was, and no Node.
 func TestFirstJoinRolledBack(t *testing.T) {
 	for _, ends := range []string{"kube-proxy", "kubelet"} {
 		t.Run(ends, func(t *testing.T) {
@@ -428,7 +424,7 @@ func TestFirstJoinRolledBack(t *testing.T) {
 			}
 			after := kept(snapshot(t, dir))
 			for _, k := range []string{"C/ProgramData/nodejoin", "C/ProgramData/nodejoin/bin"} {
-				delete(after, filepath.FromSlash(k)) // its own folder stays
+				delete(after, filepath.FromSlash(k)) // nodejoin's own folder stays
 			}
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
@@ -452,8 +448,8 @@ func TestFirstJoinRolledBack(t *testing.T) {
 	}
 }
 
-// A Node that has registered and is not verified yet bears a taint that keeps pods away;
-// it goes when all is verified.
+// TestNoHalfNodeTakesPods: a Node that has registered but is not verified yet has a taint that keeps pods away. It is
+// removed once everything is verified.
 func TestNoHalfNodeTakesPods(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -474,8 +470,8 @@ func TestNoHalfNodeTakesPods(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A run that is stopped when its Node takes pods again has verified it: a later failure
-// takes nothing back.
+// TestNothingIsRolledBackOnceJoined: a run that is interrupted after its Node accepts pods has verified it. A later
+// failure rolls nothing back.
 func TestNothingIsRolledBackOnceJoined(t *testing.T) {
 	w, _ := upgradable(t, false)
 	w.heard = func(e event.Event) {

@@ -16,8 +16,8 @@ import (
 	"nodejoin/steps/executor"
 )
 
-// fleet is a world of so many joined nodes of 1.35.4, whose plan wants 1.36.3. Those in
-// broken have kubelets that do not start any more.
+// fleet returns a world with joined nodes of 1.35.4 whose plan asks for 1.36.3. The kubelets of the nodes in broken no
+// longer start.
 func fleet(t *testing.T, nodes int, rollout string) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -36,7 +36,7 @@ func fleet(t *testing.T, nodes int, rollout string) *world {
 
 func nodeName(i int) string { return fmt.Sprintf("n-%02d", i) }
 
-// breakKubelets makes the kubelets of these nodes end as soon as they are started.
+// breakKubelets makes the kubelets of these nodes exit as soon as they are started.
 func (w *world) breakKubelets(names ...string) {
 	w.t.Helper()
 	for _, n := range w.compile().Nodes {
@@ -51,8 +51,8 @@ func (w *world) breakKubelets(names ...string) {
 	}
 }
 
-// watch notes how many Nodes are out of service, as the cluster has them, at each event
-// of the runs that follow; most gives the highest number and who it was.
+// watch counts the Nodes that are out of service in the cluster at each event of the following runs. most returns the
+// highest number and the nodes.
 func (w *world) watch(ctx context.Context) (most func() []string) {
 	api := w.cluster()
 	var mu sync.Mutex
@@ -86,7 +86,7 @@ func (w *world) watch(ctx context.Context) (most func() []string) {
 	}
 }
 
-// versions counts the Nodes by the version of their kubelet.
+// versions counts the Nodes by kubelet version.
 func (w *world) versions(ctx context.Context) map[string]int {
 	w.t.Helper()
 	nodes, err := w.cluster().Nodes(ctx)
@@ -100,7 +100,7 @@ func (w *world) versions(ctx context.Context) map[string]int {
 	return out
 }
 
-// begun returns the hosts that a run worked on, and those that failed.
+// begun returns the hosts that a run began with, and those that failed.
 func begun(sum *engine.Summary) (worked, failed []string, held string) {
 	for _, h := range sum.Hosts {
 		switch {
@@ -116,9 +116,9 @@ func begun(sum *engine.Summary) (worked, failed []string, held string) {
 	return worked, failed, held
 }
 
-// Twenty nodes are upgraded, three at a time, of which two fail: there are never more
-// than three out of service, the run stops when both have failed, and the next one goes
-// on. What fails keeps its place, whether it is rolled back or not.
+// TestRollout upgrades twenty nodes, three at a time, of which two fail. Never more than three are out of service; the
+// run stops after both have failed, and the next run continues. A failed node stays out of service, whether it is
+// rolled back or not.
 func TestRollout(t *testing.T) {
 	for failing, nodes := range map[string]int{"keep": 20, "rollback": 13} {
 		t.Run(failing, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRollout(t *testing.T) {
 				!strings.Contains(held, "stopped after 2 failures") {
 				t.Fatalf("failed %v, held: %q", failed, held)
 			}
-			// In their order: at most two are at work beside the one that fails last.
+			// They run in order: at most two are in progress beside the one that fails last.
 			if n := len(worked); n < 10 || n > 12 || !slices.Equal(worked, names(n)) {
 				t.Errorf("worked on %v", worked)
 			}
@@ -146,7 +146,7 @@ func TestRollout(t *testing.T) {
 			if have["v1.36.3"] != len(worked)-2 || have["v1.36.3"]+have["v1.35.4"] != nodes {
 				t.Errorf("versions %v after work on %d", have, len(worked))
 			}
-			// Both still fail, and are out of service: they are tried first, and with two at a time nothing else.
+			// Both still fail and are out of service. They are tried first, and with two at a time no other node is.
 			w.edit("max_unavailable = 3", "max_unavailable = 2")
 			_, sum = w.apply(-1)
 			w.edit("max_unavailable = 2", "max_unavailable = 3")
@@ -154,7 +154,7 @@ func TestRollout(t *testing.T) {
 			if len(again) != 2 || !strings.Contains(held, "stopped after 2 failures") {
 				t.Errorf("worked on %v, failed %v, held: %q", worked, again, held)
 			}
-			// Without them the others go on; where they are out of service they still count.
+			// Without them the others continue; the two still count if they are out of service.
 			w.skip = again
 			w.mustConverge()
 			w.skip = nil
@@ -182,8 +182,8 @@ func names(n int) (out []string) {
 	return out
 }
 
-// Nodes that others have taken out of service count: where there are too many, none is
-// added, and the run says who they are. Without a word of the plan it is one at a time.
+// TestRolloutCountsOthers: Nodes that others have taken out of service count. If there are too many, the run adds none
+// and names them. By default one node at a time is out of service.
 func TestRolloutCountsOthers(t *testing.T) {
 	w := fleet(t, 3, "")
 	if err := w.cluster().SetUnschedulable(t.Context(), nodeName(2), true); err != nil {
@@ -208,7 +208,8 @@ func TestRolloutCountsOthers(t *testing.T) {
 	}
 }
 
-// What interrupts no pods takes no turns: first joins, and changes beside kubelet and runtime.
+// TestRolloutIsForInterruptions: what interrupts no pods needs no turn: first joins, and changes that stop neither
+// kubelet nor runtime.
 func TestRolloutIsForInterruptions(t *testing.T) {
 	w := newWorld(t)
 	w.parallel = 2
@@ -222,7 +223,7 @@ func TestRolloutIsForInterruptions(t *testing.T) {
 			close(both)
 		}
 		mu.Unlock()
-		<-both // neither goes on before the other has begun
+		<-both // neither continues before the other has begun
 	}
 	w.mustConverge()
 }

@@ -10,12 +10,11 @@ import (
 	"nodejoin/steps/event"
 )
 
-// secretForms are the forms of what a run mints: bootstrap tokens, tokens of service
-// accounts, private keys.
+// secretForms match what a run mints: bootstrap tokens, tokens of service accounts, private keys.
 var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
 	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// noSecret wants no secret in something that is shown or kept.
+// noSecret checks that a text that is shown or stored contains no secret.
 func (w *world) noSecret(what string, text []byte) {
 	w.t.Helper()
 	if at := secretForms.FindIndex(text); at != nil {
@@ -23,7 +22,7 @@ func (w *world) noSecret(what string, text []byte) {
 	}
 }
 
-// noSecretTold wants none in an event, of which every display and the history are made.
+// noSecretTold checks an event; every display and the history are made from events.
 func (w *world) noSecretTold(e event.Event) {
 	w.t.Helper()
 	text, err := event.Encode(e)
@@ -33,7 +32,7 @@ func (w *world) noSecretTold(e event.Event) {
 	w.noSecret("an event", text)
 }
 
-// noSecretKept wants none in the errors of a run, and in the notes on the machines.
+// noSecretKept checks the errors of a run and the notes on the machines.
 func (w *world) noSecretKept(c *plan.Compiled, sum *engine.Summary) {
 	w.t.Helper()
 	for _, h := range sum.Hosts {

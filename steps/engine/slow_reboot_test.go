@@ -19,19 +19,18 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// slowBoot makes machines go down some time after they are told to, and not answer for a
-// while.
+// slowBoot makes machines go down some time after the request and stay unreachable for a while.
 type slowBoot struct {
-	down, dead int // looks until it goes down, and connections that are refused then
+	down, dead int // checks until it goes down, and connections that are refused then
 
 	mu      sync.Mutex
 	going   map[string]int
 	refused map[string]int
-	useless bool   // a boot ends nothing
-	undone  string // a feature that Windows takes back while it boots
-	ends    int64  // probes after the boot at which the kubelet ends by itself; negative = all
+	useless bool   // the boot does not clear the request
+	undone  string // a feature that Windows turns off again during the boot
+	ends    int64  // probes after the boot at which the kubelet exits by itself; negative = all
 	ending  atomic.Int64
-	unready int // looks that fail once it has booted; negative = all
+	unready int // checks that fail after the boot; negative = all
 	asked   int
 	booted  bool
 }
@@ -51,7 +50,7 @@ func (s *slowBoot) connect(node string) error {
 	return nil
 }
 
-// of is a machine that goes down late.
+// of returns a machine that goes down late.
 func (s *slowBoot) of(h *sandbox.Host) host.Host {
 	if s == nil {
 		return h
@@ -76,11 +75,11 @@ func (m *slowMachine) Reboot(ctx context.Context) error {
 	return err
 }
 
-// ProbeHTTP asks a machine on which the kubelet may have ended.
+// ProbeHTTP probes a machine whose kubelet may have exited.
 func (m *slowMachine) ProbeHTTP(ctx context.Context, url string) (int, error) {
 	if m.s.ending.Load() != 0 {
 		m.s.ending.Add(-1)
-		for _, name := range []string{"kube-proxy", "kubelet"} { // one with dependents cannot be stopped
+		for _, name := range []string{"kube-proxy", "kubelet"} { // a service with dependents cannot be stopped
 			if err := m.StopService(ctx, name); err != nil {
 				return 0, err
 			}
@@ -105,7 +104,7 @@ func (c *bootingConn) Do(ctx context.Context, m wire.Message, emit func(event.Ev
 	return c.Conn.Do(ctx, m, emit)
 }
 
-// booting is what a check meets of a machine on its way down or up; nil = it is up.
+// booting returns the error of a check while the machine goes down or comes up; nil = it is up.
 func (c *bootingConn) booting(ctx context.Context) error {
 	f, err := c.h.Facts(ctx)
 	if err != nil {
@@ -143,14 +142,13 @@ func (c *bootingConn) booting(ctx context.Context) error {
 	return nil
 }
 
-// bubble gives a test a clock of its own.
+// bubble runs a test with a clock of its own.
 func bubble(f func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-// A machine takes its time to go down, and does not answer for a while: it is told once,
-// waited for, and the run goes on. One that wants the same after its boot is not
-// rebooted forever.
+// TestSlowReboot: a machine takes its time to go down and does not answer for a while. It gets one request, the run
+// waits for it and continues. A machine that still needs the same reboot afterwards is not rebooted forever.
 func TestSlowReboot(t *testing.T) {
 	t.Run("goes on", bubble(func(t *testing.T) {
 		w := newWorld(t)
@@ -223,7 +221,7 @@ reboot = "auto"`)
 		w := newWorld(t)
 		w.one = true
 		w.mustConverge()
-		w.boots = &slowBoot{ends: 2} // as the step looks, and as it waits
+		w.boots = &slowBoot{ends: 2} // in the step's check, and in its wait
 		w.says(`page_file = 8096
 reboot = "auto"`)
 		var failed, tried int

@@ -24,7 +24,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// kubernetes puts a version into the plan, with an archive of stand-ins that name it.
+// kubernetes sets the plan's version, with an archive of stand-ins of that version.
 func (w *world) kubernetes(version string) {
 	w.t.Helper()
 	var b bytes.Buffer
@@ -52,7 +52,7 @@ func (w *world) kubernetes(version string) {
 		sha256File(w.t, archive)))
 }
 
-// edit replaces text in the plan.
+// edit replaces a pattern in the plan.
 func (w *world) edit(pattern, with string) {
 	w.t.Helper()
 	name := filepath.Join(w.dir, "quickstart.join.hcl")
@@ -66,14 +66,14 @@ func (w *world) edit(pattern, with string) {
 	}
 }
 
-// check looks at everything, changing nothing.
+// check checks everything and changes nothing.
 func (w *world) check() *engine.Report {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := w.session(w.compile())
 	defer s.Close()
-	w.limit = 0 // any change would fail
+	w.limit = 0 // any change fails
 	defer func() { w.limit = -1 }()
 	return s.Check(ctx)
 }
@@ -86,7 +86,7 @@ func (w *world) wantVersion(node, version string) {
 	}
 }
 
-// refusal is the one error of a step that a check of the first host found.
+// refusal returns the only step error of a check of the first host.
 func refusal(t *testing.T, r *engine.Report) *steps.Error {
 	t.Helper()
 	for _, s := range r.Hosts[0].Steps {
@@ -98,14 +98,14 @@ func refusal(t *testing.T, r *engine.Report) *steps.Error {
 	return nil
 }
 
-// Another version in the plan is told as what it is, with what it means and what it
+// TestPlanShowsUpgrade: if the version in the plan changes, the plan shows the upgrade, what it means and what it
 // interrupts, before anything is changed.
 func TestPlanShowsUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
 	w.kubernetes("1.35.4")
 	if r := w.check(); r.Hosts[0].Upgrade != nil || r.Hosts[0].Interruption != nil {
-		t.Errorf("a first join is told as %+v, %+v", r.Hosts[0].Upgrade, r.Hosts[0].Interruption)
+		t.Errorf("a first join is shown as %+v, %+v", r.Hosts[0].Upgrade, r.Hosts[0].Interruption)
 	}
 	w.mustConverge()
 	w.wantVersion("win-1", "1.35.4")
@@ -121,7 +121,7 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	for _, s := range r.Hosts[0].Steps {
 		if s.Spec.ID == "registered" && (s.Result.Change.Action != steps.ActionWait ||
 			s.Result.Change.Outputs["pod_cidr"] == "") {
-			t.Errorf("the gate of the version tells %+v", s.Result.Change)
+			t.Errorf("the check of the version's gate is %+v", s.Result.Change)
 		}
 		if s.Spec.ID == "source_vip" && !s.Result.Change.NoOp() {
 			t.Errorf("not known although the Node is there: %+v", s.Result.Change)
@@ -129,12 +129,12 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	}
 	u, i := r.Hosts[0].Upgrade, r.Hosts[0].Interruption
 	if u == nil || u.From != "1.35.4" || u.To != "1.36.3" || u.Downgrade {
-		t.Fatalf("the upgrade is told as %+v", u)
+		t.Fatalf("the upgrade is shown as %+v", u)
 	}
 	if i == nil || !slices.Equal(i.Services, []string{"kubelet"}) || !slices.Equal(i.Evict, []string{"d/web"}) {
-		t.Fatalf("the interruption is told as %+v", i)
+		t.Fatalf("the interruption is %+v", i)
 	}
-	// A pod that nothing creates again is in the way, unless its loss is accepted.
+	// A pod without a controller blocks the upgrade, unless its loss is accepted.
 	if err := w.cluster().AddPod(t.Context(), "win-1", kube.Pod{Namespace: "d", Name: "bare"}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func TestPlanShowsUpgrade(t *testing.T) {
 	}
 }
 
-// What another version means for how the programs are run is told before: flags that go
-// and fields that come.
+// TestPlanTellsFlags: the plan shows how another version changes the way programs run: flags that disappear and fields
+// that appear.
 func TestPlanTellsFlags(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -166,12 +166,12 @@ func TestPlanTellsFlags(t *testing.T) {
 	w.kubernetes("1.27.16")
 	u := w.check().Hosts[0].Upgrade
 	if u == nil || u.From != "1.26.15" || u.To != "1.27.16" {
-		t.Fatalf("the upgrade is told as %+v", u)
+		t.Fatalf("the upgrade is shown as %+v", u)
 	}
 	for _, want := range []string{"kubelet: flag --container-runtime-endpoint dropped: ",
 		"kubelet: field containerRuntimeEndpoint added: "} {
 		if !slices.ContainsFunc(u.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
-			t.Errorf("%q is not told: %q", want, u.Notes)
+			t.Errorf("the notes do not say %q: %q", want, u.Notes)
 		}
 	}
 	w.mustConverge()
@@ -179,8 +179,8 @@ func TestPlanTellsFlags(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A version that the API server would refuse, and one that is older than what runs,
-// are refused before anything is changed.
+// TestUpgradeIsRefused: a version that the API server would refuse, and one that is older than the running one, are
+// refused before anything is changed.
 func TestUpgradeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -211,21 +211,21 @@ func TestUpgradeIsRefused(t *testing.T) {
 	refuse("a downgrade", "the kubelet of the node is v1.35.4")
 	w.downgrade = true
 	if u := w.check().Hosts[0].Upgrade; u == nil || !u.Downgrade {
-		t.Errorf("the downgrade is told as %+v", u)
+		t.Errorf("the downgrade is shown as %+v", u)
 	}
 	w.mustConverge()
 	w.wantVersion("win-1", "1.35.3")
 	w.mustBeQuiet()
 }
 
-// An archive of another version than the plan's is told when its kubelet registers, and
-// by the next run before anything is changed; a plan that says what it is goes on.
+// An archive has another version than the plan says. The run reports it when the kubelet registers, and the next run
+// before it changes anything. A plan with the archive's version continues.
 func TestArchiveOfAnotherVersion(t *testing.T) { synctest.Test(t, archiveOfAnotherVersion) }
 
 func archiveOfAnotherVersion(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
-	w.holder = steps.LockHolder{Run: "20261122-120000-AAAAAA", Command: "apply"} // else nothing is noted
+	w.holder = steps.LockHolder{Run: "20261122-120000-AAAAAA", Command: "apply"} // otherwise nothing is noted
 	w.kubernetes("1.36.2")
 	w.edit(`(?m)^  kubernetes .*$`, `  kubernetes = "1.36.3"`)
 	if _, sum := w.apply(-1); sum.Hosts[0].Failed != "registered" ||
@@ -249,9 +249,9 @@ func (k killableCluster) Uncordon(ctx context.Context, node string) error {
 	return k.API.Uncordon(ctx, node)
 }
 
-// An upgrade that is killed again and again, each time one mutating call later, comes
-// to its end: the Node takes no pods from before the kubelet stops until all is
-// verified, its pods have left, and then it takes pods again.
+// TestUpgradeKilledAgainAndAgain: an upgrade that is killed again and again, each time one mutating call later,
+// completes in the end. The Node accepts no pods from before the kubelet stops until everything is verified, its pods
+// are evicted, and then it accepts pods again.
 func TestUpgradeKilledAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -298,8 +298,8 @@ func TestUpgradeKilledAgainAndAgain(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A disruption budget holds the drain of an upgrade up: its bound is kept, the kubelet
-// that runs is not touched, and the next apply goes on once the budget allows it.
+// TestUpgradeRespectsBudgets: a disruption budget blocks the drain of an upgrade. The drain ends at its timeout, the
+// running kubelet is not touched, and the next apply continues once the budget allows it.
 func TestUpgradeRespectsBudgets(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -337,7 +337,7 @@ func TestUpgradeRespectsBudgets(t *testing.T) {
 	w.mustBeQuiet()
 }
 
-// A Node that a person has cordoned is drained for an upgrade, and stays cordoned.
+// TestUpgradeKeepsForeignCordon: a Node that a person has cordoned is drained for an upgrade and stays cordoned.
 func TestUpgradeKeepsForeignCordon(t *testing.T) {
 	w := newWorld(t)
 	w.one = true

@@ -16,15 +16,15 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// phase is a part of the life of a node. begin changes plan or machine as a person does;
-// run is what a person starts then, whoever ended the run before it.
+// phase is one part of the life of a node. begin changes the plan or the machine as a person would. run is the command
+// that a person starts next, however the run before it ended.
 type phase struct {
 	name  string
 	begin func(t *testing.T, w *world)
 	run   func(w *world) error
-	// holds tells what must be so in the end, of every life.
+	// holds checks what must be true at the end of the phase, in every copy of the world.
 	holds func(t *testing.T, w *world)
-	least int // mutating calls that the phase makes, at least
+	least int // the fewest mutating calls that the phase makes
 }
 
 func applies(w *world) error {
@@ -49,15 +49,15 @@ func leaves(w *world) error {
 	return nil
 }
 
-// copyOf is another world in the state of w. Its runs end in no other's.
+// copyOf returns a world in dir with the settings of w. Its calls are counted separately.
 func (w *world) copyOf(t *testing.T, dir string) *world {
 	t.Helper()
 	c := &world{t: t, dir: dir, agent: w.agent, limit: -1, one: true, downgrade: w.downgrade, bound: w.bound}
 	return c
 }
 
-// movedTo is copyOf for a machine that may wait for its serving certificate: the cluster's request for it names the
-// folder in which the machine is.
+// movedTo is like copyOf, for a machine that may wait for its serving certificate: the cluster's request for it names
+// the folder of the machine.
 func (w *world) movedTo(t *testing.T, dir string) *world {
 	t.Helper()
 	for _, name := range []string{"cluster.json", "cluster.journal"} {
@@ -80,9 +80,9 @@ func copyTree(to, from string) error {
 	return errors.Join(os.MkdirAll(to, 0o755), os.CopyFS(to, os.DirFS(from)))
 }
 
-// TestWholeLife: the life of a node, from the join over drift that is fixed and an upgrade to the leave,
-// ends at each single mutating call of a host or the cluster. The next run finishes what was begun, the one
-// after finds nothing to do, and what was on the machine before is there in the end, byte by byte.
+// TestWholeLife interrupts the life of a node (join, drift that is fixed, upgrade, leave) at each mutating call of a
+// host or the cluster. The next run completes what was begun, the run after it finds no changes, and in the end
+// everything that was on the machine before the join is there, byte for byte.
 func TestWholeLife(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
@@ -98,7 +98,7 @@ func TestWholeLife(t *testing.T) {
 			}
 			now := snapshot(t, w.sandboxDir())
 			for name, was := range before {
-				// State that is not a file is a map of all that there is of a kind; README.txt is the plan's by now.
+				// State that is not in files is one map for each kind of thing. README.txt belongs to the plan now.
 				if !strings.HasPrefix(name, "state: ") && now[name] != was && name != filepath.Join("C", "k", "README.txt") {
 					t.Errorf("%s is touched: %.200q, was %.200q", name, now[name], was)
 				}
@@ -138,7 +138,7 @@ func TestWholeLife(t *testing.T) {
 		}, 60},
 	} {
 		p.begin(t, w)
-		// One run comes to its end; on its way the world is copied at each call.
+		// One run completes; on the way the world is copied at each call.
 		var ended []string
 		kept := t.TempDir()
 		w.at = func(n int64) {
@@ -163,7 +163,7 @@ func TestWholeLife(t *testing.T) {
 				t.Run(filepath.Base(dir), func(t *testing.T) {
 					t.Parallel()
 					c := w.copyOf(t, dir)
-					c.quick = !testing.Short() && i%4 != 0 // the run after the next one, for some
+					c.quick = !testing.Short() && i%4 != 0 // skips the second run, for most copies
 					if err := p.run(c); err != nil {
 						t.Fatalf("the run after it: %v", err)
 					}
@@ -178,5 +178,5 @@ func TestWholeLife(t *testing.T) {
 	}
 }
 
-// sandboxDir is the folder of the first machine.
+// sandboxDir returns the folder of the first machine.
 func (w *world) sandboxDir() string { return w.compile().Nodes[0].Connection.Sandbox.Path }

@@ -27,22 +27,21 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// world is the quickstart plan in a folder of its own, with a way to stop every
-// process of it after a number of mutating calls.
+// world is the quickstart plan in a folder of its own. It can stop all processes after a number of mutating calls.
 type world struct {
 	t     testing.TB
 	dir   string
 	agent string
-	// limit: mutating calls (of hosts and cluster) until everything fails, as if
-	// the process had been killed there. Negative = never.
+	// limit is the number of mutating calls (of hosts and cluster) after which everything fails, as if the process had
+	// been killed. Negative means never.
 	limit int64
 	calls atomic.Int64
 	one   bool // only the first node
 	at    func(done int64)
-	drops atomic.Int64 // connection losses to inject: one in each of the next N applies
-	// before is called ahead of each batch of host steps; may be nil.
+	drops atomic.Int64 // connection losses to inject, one in each of the next applies
+	// before is called before each batch of host steps; may be nil.
 	before func(req executor.Request)
-	// checkDrops are the same for checks.
+	// checkDrops is the same for checks.
 	checkDrops atomic.Int64
 	events     []event.Event
 	quick      bool
@@ -52,18 +51,18 @@ type world struct {
 	parallel      int
 	downgrade     bool
 	drain         kube.DrainOptions
-	ends          bool               // the kubelet of the next archive ends as soon as it is started
-	broken        map[string]string  // programs of the machines that end, as sandbox.Config has it
-	cancel        context.CancelFunc // of the apply that runs
+	ends          bool               // the kubelet of the next archive exits at once
+	broken        map[string]string  // programs that exit, as in sandbox.Config
+	cancel        context.CancelFunc // cancels the running apply
 	skip          []string           // nodes that --skip names
-	heard         func(event.Event)  // is told each event; may be nil
+	heard         func(event.Event)  // gets each event; may be nil
 	now           func() time.Time   // of engine.Options
 	holder        steps.LockHolder   // of engine.Options
-	boots         *slowBoot          // how machines go down and come back; nil = at once
-	lostRollbacks int                // answers to taking back that are lost
-	cut           bool               // and with them the way to the machine
+	boots         *slowBoot          // how machines reboot; nil = at once
+	lostRollbacks int                // replies to rollbacks that are lost
+	cut           bool               // ... and the connection is lost with them
 	away          bool               // no machine answers
-	self          string             // node whose machine is the one that the run is made on
+	self          string             // the node whose machine nodejoin runs on
 	resume        func(plan.Node, host.Facts) (*engine.Resume, error)
 }
 
@@ -121,7 +120,7 @@ func (w *world) compile() *plan.Compiled {
 	c.Nodes = slices.DeleteFunc(c.Nodes, func(n plan.Node) bool { return slices.Contains(w.skip, n.Name) })
 	for i := range c.Nodes {
 		if c.Nodes[i].Name == w.self {
-			c.Nodes[i].Connection.Type = "local" // and Connect finds its sandbox
+			c.Nodes[i].Connection.Type = "local" // Connect opens its sandbox
 		}
 	}
 	return c
@@ -185,12 +184,12 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 	})
 }
 
-// apply runs one whole apply and gives its report and summary.
+// apply runs one complete apply and returns its report and summary.
 func (w *world) apply(limit int64) (*engine.Report, *engine.Summary) {
 	w.t.Helper()
 	w.limit = limit
 	w.calls.Store(0)
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(w.bound, time.Hour)) // no wait is longer
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(w.bound, time.Hour)) // longer than any wait
 	defer cancel()
 	w.cancel = cancel
 	c := w.compile()
@@ -241,7 +240,7 @@ func (w *world) mustBeQuiet() {
 	}
 }
 
-// flaky loses its connection in the middle of an apply while the world wants it.
+// flaky loses its connection in the middle of an apply while the world asks for it.
 type flaky struct {
 	transport.Conn
 	w *world
@@ -269,7 +268,7 @@ func (f *flaky) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 			}
 			return transport.ErrDropped
 		}
-	case wire.Rollback.Method: // it is done, and its answer lost while the world wants it
+	case wire.Rollback.Method: // the call is done and its reply is lost
 		err := f.Conn.Do(ctx, m, emit)
 		if err == nil && f.w.lostRollbacks > 0 {
 			f.w.lostRollbacks--
@@ -281,7 +280,7 @@ func (f *flaky) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 	return f.Conn.Do(ctx, m, emit)
 }
 
-// killableCluster counts the cluster's mutating calls as well.
+// killableCluster also counts the cluster's mutating calls.
 type killableCluster struct {
 	kube.API
 	w *world

@@ -68,7 +68,7 @@ func TestNetwork(t *testing.T) {
 		t.Errorf("open: %#x", status)
 	}
 	if text := awaitAddress(t, s, handle); !strings.Contains(text, "DrMacAddress") {
-		t.Errorf("an overlay has the MAC address of its router, but this one is %s", text)
+		t.Errorf("the overlay network has no MAC address of its router: %s", text)
 	}
 	call(t, s, "Modify Network", fmt.Sprintf("#%d", handle),
 		`{"ResourceType":"Policy","RequestType":"Add","Settings":{"Policies":[{"Type":"HostRoute"}]}}`)

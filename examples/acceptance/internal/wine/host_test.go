@@ -244,7 +244,7 @@ func testSessionJob(ctx context.Context, t *testing.T, h *Host, client *ssh.Clie
 		c.Close()
 		select {
 		case <-ctx.Done():
-			t.Fatal("the program survived its shell")
+			t.Fatal("the program still runs after its shell has ended")
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -294,6 +294,6 @@ func TestManualSSH(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", h.Addr); err == nil {
 		c.Close()
-		t.Error("it answers")
+		t.Error("the SSH server answers")
 	}
 }
