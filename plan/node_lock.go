@@ -67,7 +67,7 @@ func (c *compiler) judgeLock() {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform(), b.Platform()))
 	})
 	c.unlocked()
-	if c.lock != nil {
+	if c.lock != nil && !c.List.HasErrors() { // what is wrong with the plan comes first
 		c.misfits()
 	}
 	if len(c.Machines) > 0 && !c.List.HasErrors() && len(c.Unvalued) == 0 {

@@ -81,6 +81,9 @@ func (f *fleet) write(full map[int]bool) {
 	if f.name == "join" {
 		text, err := os.ReadFile("../../examples/quickstart/quickstart.join.hcl")
 		f.must(err)
+		locked, err := os.ReadFile("../../examples/quickstart/nodejoin.lock.hcl")
+		f.must(err)
+		f.must(os.WriteFile(filepath.Join(f.dir, "nodejoin.lock.hcl"), locked, 0o644))
 		head, _, _ := strings.Cut(string(text), "# One block, two machines.")
 		p.WriteString(head)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 )
@@ -24,8 +26,9 @@ func newInit(a *app) *cobra.Command {
 and Linux hosts to a cluster. On a terminal it asks for what the flags leave open. It
 overwrites nothing, and writes no plan that would be invalid.
 
-With --mirror, the digests of the artifacts in that folder are written into the plan.
-Without it the plan has a variable for them, with a comment that lists the artifacts.`,
+With --mirror, nodejoin takes the artifacts from that folder, and writes their digests into
+nodejoin.lock.hcl. Without it the hosts download them from upstream, and 'nodejoin lock' finds
+the digests.`,
 		Example: `  nodejoin init plans/prod            asks
   nodejoin init --name prod --api-server https://10.0.0.10:6443 \
     --host win-1=10.0.0.21 --linux-host lin-1=10.0.0.31 --mirror ./mirror plans/prod
@@ -70,18 +73,31 @@ func (i *initializer) run(c *cobra.Command, folder string) error {
 	if err := create(name, src); err != nil {
 		return err
 	}
-	i.report(folder, name)
-	return nil
+	i.term.Say("Wrote %s.", ui.CleanLine(name))
+	return i.lock(c.Context(), folder)
 }
 
-func (i *initializer) report(folder, name string) {
-	i.term.Say("Wrote %s.", ui.CleanLine(name))
-	if len(i.Digests) == 0 {
-		values := filepath.Join(folder, "sha256.auto"+plan.VarSuffix)
-		i.term.Say("It needs the digests of the artifacts, in %s; a comment in the plan shows the format.",
-			ui.CleanLine(values))
+// lock writes the lock of the new plan where its artifacts are in a mirror, and says what comes next.
+func (i *initializer) lock(ctx context.Context, folder string) error {
+	if i.Mirror != "" {
+		x := &lockCommand{app: i.app}
+		p, _, err := x.lockedPlan(ctx, []string{folder})
+		if err != nil {
+			return err
+		}
+		now, diags := x.read(ctx, p)
+		if !diags.HasErrors() { // else a sandbox lacks some for now
+			if err := atomicfile.Write(p.LockFile, now.Format(), 0o644); err != nil {
+				return fmt.Errorf("writing the lock: %w", err)
+			}
+			i.term.Say("Wrote %s, which has the digests of the artifacts in the mirror.", ui.CleanLine(p.LockFile))
+			i.term.Say("Next: nodejoin validate %s, then plan and apply.", ui.CleanLine(folder))
+			return nil
+		}
 	}
-	i.term.Say("Next: nodejoin validate %s, then plan and apply.", ui.CleanLine(folder))
+	i.term.Say("Next: nodejoin lock %s, which notes the digests of what it installs; then validate, plan and apply.",
+		ui.CleanLine(folder))
+	return nil
 }
 
 // requireNoPlan refuses a folder that has a plan: all files of a folder are one plan.
@@ -120,10 +136,7 @@ func (i *initializer) validate(name string, src []byte) error {
 		return err
 	}
 	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name),
-		Agent: anyAgent}
-	if len(i.Digests) == 0 {
-		opt.Vars["sha256"] = i.AnyDigests() // the real ones are given later
-	}
+		Agent: anyAgent, Locking: true}
 	p, diags := plan.Load(tmp, opt)
 	if p != nil && !diags.HasErrors() {
 		_, more := p.Compile()

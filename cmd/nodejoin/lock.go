@@ -59,12 +59,10 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	store := artifact.New(artifact.Options{Direct: true})
-	l := &locker.Locker{Open: store.Open, Upgrade: x.upgrade}
 	if n := len(p.Artifacts); n > 0 {
 		x.term.Say("Reading %d %s.", n, plural(n, "artifact"))
 	}
-	now, diags := l.Lock(c.Context(), p)
+	now, diags := x.read(c.Context(), p)
 	if c.Context().Err() != nil {
 		return exitError(exitInterrupted)
 	}
@@ -73,6 +71,12 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 		return exitError(exitFailed)
 	}
 	return x.finish(p, now)
+}
+
+// read makes the lock of a plan.
+func (x *lockCommand) read(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Diagnostics) {
+	l := &locker.Locker{Open: artifact.New(artifact.Options{Direct: true}).Open, Upgrade: x.upgrade}
+	return l.Lock(ctx, p)
 }
 
 // lockedPlan reads a plan whose lock need not fit it.

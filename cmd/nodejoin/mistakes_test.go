@@ -17,15 +17,19 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
-// mistakes are what people do wrong: edits of the quickstart's plan (old and new text in turn), a command and its
-// exit code. Files are put beside the plan before.
-var mistakes = []struct {
+// mistake is an edit, a command and its exit code.
+type mistake struct {
 	name  string
 	edit  []string
+	in    string // the file to edit; "" = the plan
 	files map[string]string
 	args  string
 	code  int
-}{
+}
+
+// mistakes are what people do wrong: edits of the quickstart's plan (old and new text in turn), a command and its
+// exit code. Files are put beside the plan before.
+var mistakes = []mistake{
 	{name: "wrong path", args: "plan nowhere", code: exitInvalid},
 	{name: "empty folder", args: "plan empty", files: map[string]string{"empty/.keep": ""}, code: exitInvalid},
 	{name: "folder of another program", args: "plan tf", files: map[string]string{"tf/main.tf": "x"}, code: exitInvalid},
@@ -70,7 +74,7 @@ var mistakes = []struct {
 	{name: "wrong network", edit: []string{`"10.244.0.0/16"`, `"10.244.0.0/33"`}, args: "plan", code: exitInvalid},
 	{name: "networks that overlap", edit: []string{`"10.244.0.0/16"`, `"10.96.0.0/16"`}, args: "plan", code: exitInvalid},
 	{name: "syntax", edit: []string{`profile "windows" {`, `profile "windows"`}, args: "plan", code: exitInvalid},
-	{name: "wrong digest", edit: []string{"sha256 = \"46572e", "sha256 = \"56572e"}, args: "apply --auto-approve",
+	{name: "wrong digest", in: "nodejoin.lock.hcl", edit: []string{`"46572e`, `"56572e`}, args: "apply --auto-approve",
 		code: exitFailed},
 	{name: "mirror missing", edit: []string{`"./mirror"`, `"./miror"`}, args: "apply --auto-approve", code: exitFailed},
 	{name: "path of another system", edit: []string{`"C:\\k\\README.txt"`, `"/k/README.txt"`}, args: "plan",
@@ -93,6 +97,14 @@ var mistakes = []struct {
 	{name: "prune with a target", args: "apply --prune --target node.win-1", code: exitInvalid},
 	{name: "unknown run", args: "history 20200101T000000Z-1", code: exitInvalid},
 	{name: "saved plan that is none", files: map[string]string{"saved": "{}"}, args: "apply saved", code: exitInvalid},
+}
+
+// file is the one that the edits are made in.
+func (m mistake) file() string {
+	if m.in != "" {
+		return m.in
+	}
+	return "quickstart.join.hcl"
 }
 
 // foreign are words of Go and of libraries, which say nothing to somebody who made a mistake.
@@ -125,7 +137,7 @@ func TestMistakes(t *testing.T) {
 			if err := copyExample(os.DirFS("../../examples/quickstart"), dir); err != nil {
 				t.Fatal(err)
 			}
-			editFile(t, filepath.Join(dir, "quickstart.join.hcl"), strings.NewReplacer(m.edit...))
+			editFile(t, filepath.Join(dir, m.file()), strings.NewReplacer(m.edit...))
 			for name, text := range m.files {
 				file := filepath.Join(dir, name)
 				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

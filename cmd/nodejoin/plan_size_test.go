@@ -109,6 +109,8 @@ func newKubernetes(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(b.Bytes())
-	editFile(t, filepath.Join(dir, "quickstart.join.hcl"), strings.NewReplacer(`"1.36.3"`, `"1.36.4"`,
-		"aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700", hex.EncodeToString(sum[:])))
+	newer := strings.NewReplacer(`"1.36.3"`, `"1.36.4"`,
+		"aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700", hex.EncodeToString(sum[:]))
+	editFile(t, filepath.Join(dir, "quickstart.join.hcl"), newer)
+	editFile(t, filepath.Join(dir, "nodejoin.lock.hcl"), newer)
 }

@@ -59,6 +59,13 @@ func many(b *testing.B, nodes int) (dir string) {
 	plan := strings.NewReplacer(`{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`, "{\n"+hosts.String()+"  }",
 		`"10.244.0.0/16"`, `"10.240.0.0/12"`).Replace(string(text))
 	dir = b.TempDir()
+	locked, err := os.ReadFile(filepath.Join(quickstart, "nodejoin.lock.hcl"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "nodejoin.lock.hcl"), locked, 0o644)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
 	if err := os.CopyFS(filepath.Join(dir, "mirror"), os.DirFS(filepath.Join(quickstart, "mirror"))); err != nil {
 		b.Fatal(err)
 	}

@@ -23,9 +23,6 @@ network "none" {
 
 mirror { path = "../quickstart/mirror" }
 
-artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
-artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
-
 node "win-1" {
   os             = "windows"
   management_ip6 = "fd00:192:0:2::11" # the kubelet reports it with the IPv4 address

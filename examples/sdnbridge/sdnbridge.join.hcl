@@ -20,18 +20,8 @@ network "flannel" {
 
 mirror { path = "../quickstart/mirror" }
 
-artifact "kubernetes_node" { sha256 = "aed1f3f15d0c7878045551311eb66c81d495a75d253babb4e6f74f6f4f64a700" }
-artifact "containerd" { sha256 = "46572e83c3dd6aad4232356090f88328879a863670a71ed1f64497b4f800d54c" }
-artifact "cni_plugins" {
-  version = "1.9.1"
-  sha256  = "dd90c70c63c1f73d543a12e020bf6ad963ddc87e7d48f9fd9d2d01c8c9db5b4d"
-}
-artifact "sdn_cni" {
-  version = "0.3.1"
-  sha256  = "09c02f2275b5666304f15af28d88ad165f7c5fa82599f96552bc55be077b2fd9"
-}
-artifact "flannel_cni" { sha256 = "daf9825f21b58793bd9affe70c675dcfe8e85c323404386a2b0cd9839455d1ea" }
-artifact "flanneld" { sha256 = "1e37b239632893cbf7204aa205a1da1e1ad13fe507b2ce6fddf3e4129fefae9b" }
+artifact "cni_plugins" { version = "1.9.1" }
+artifact "sdn_cni" { version = "0.3.1" }
 
 node "win-1" {
   os = "windows"

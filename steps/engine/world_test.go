@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,11 +93,33 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.pin()
 	w.agent = filepath.Join(t.TempDir(), "agent")
 	if err := os.WriteFile(w.agent, []byte("stand-in"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// pin gives the plan the digests of its artifacts in place of its lock, so that tests can put other artifacts and
+// versions into it.
+func (w *world) pin() {
+	w.t.Helper()
+	mirror := filepath.Join(w.dir, "mirror")
+	var list strings.Builder
+	for _, a := range []struct{ name, before, after, file string }{
+		{"kubernetes_node", " ", " ", "kubernetes-node-windows-amd64.tar.gz"},
+		{"containerd", " ", " ", "containerd-2.2.1-windows-amd64.tar.gz"},
+		{"cni_plugins", "\n  version = \"1.9.1\"\n  ", "\n", "cni-plugins-windows-amd64-v1.9.1.tgz"},
+		{"flannel_cni", " ", " ", "flannel-amd64.exe"}, {"flanneld", " ", " ", "flanneld.exe"},
+	} {
+		sum := sha256File(w.t, filepath.Join(mirror, a.file))
+		fmt.Fprintf(&list, "artifact %q {%ssha256 = %q%s}\n", a.name, a.before, sum, a.after)
+	}
+	w.edit(`artifact "cni_plugins" .*\n`, list.String())
+	if err := os.Remove(filepath.Join(w.dir, "nodejoin.lock.hcl")); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) compile() *plan.Compiled {

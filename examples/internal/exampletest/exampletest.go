@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan"
+	"nodejoin/plan/lock"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
@@ -46,6 +49,13 @@ func Workspace(t testing.TB) string {
 	}
 	dir := filepath.Join(root, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	locked, err := os.ReadFile(lock.FileName)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, lock.FileName), locked, 0o644)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {

@@ -30,9 +30,6 @@ type Answers struct {
 	User, LinuxUser                                         string
 	Sandbox                                                 bool
 	Hosts                                                   []Host
-	// Digests are the SHA-256 of the artifacts in the mirror. Plan sets them; if they are empty,
-	// the plan has a variable for them.
-	Digests map[Artifact]string
 
 	mirror string // Mirror as this process opens it
 }

@@ -2,11 +2,8 @@ package firstplan
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -70,7 +67,7 @@ func (a *Answers) inMirror(artifact, usual string) string {
 	}
 	entries, err := os.ReadDir(ownFile(a.Mirror))
 	if err != nil {
-		return usual // readDigests reports the error
+		return usual // inFolder reports the error
 	}
 	var found []string
 	for _, e := range entries {
@@ -113,43 +110,24 @@ func (a *Answers) locate(folder string) error {
 	return nil
 }
 
-// readDigests computes the digests of the artifacts in the mirror. A sandbox can do without.
-func (a *Answers) readDigests() error {
-	if a.mirror == "" {
+// inFolder reports, all at once, artifacts that the mirror lacks. A sandbox can do without for now.
+func (a *Answers) inFolder() error {
+	if a.mirror == "" || a.Sandbox {
 		return nil
 	}
-	found, missing := map[Artifact]string{}, ""
+	missing := ""
 	for _, f := range a.artifacts() {
 		file, address := a.upstream(f)
-		sum, err := fileDigest(filepath.Join(a.mirror, file))
-		switch {
+		switch _, err := os.Stat(filepath.Join(a.mirror, file)); {
 		case errors.Is(err, fs.ErrNotExist):
 			missing += fmt.Sprintf("\n  %s (%s)\n    %s", file, f.Name, address)
 		case err != nil:
 			return fmt.Errorf("--mirror: %w", err)
-		default:
-			found[f] = sum
 		}
 	}
-	switch {
-	case missing == "":
-		a.Digests = found
-	case !a.Sandbox:
-		return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s",
-			a.mirror, missing)
+	if missing == "" {
+		return nil
 	}
-	return nil
-}
-
-func fileDigest(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return fmt.Errorf("--mirror %s: these artifacts are missing there. Download them, and keep their file names:%s",
+		a.mirror, missing)
 }

@@ -21,7 +21,7 @@ func (a *Answers) Plan(folder string) ([]byte, error) {
 	if err := a.locate(folder); err != nil {
 		return nil, err
 	}
-	if err := a.readDigests(); err != nil {
+	if err := a.inFolder(); err != nil {
 		return nil, err
 	}
 	return a.text(folder), nil
@@ -29,21 +29,7 @@ func (a *Answers) Plan(folder string) ([]byte, error) {
 
 func (a *Answers) text(folder string) []byte {
 	t := template.Must(template.New("plan").Funcs(template.FuncMap{
-		"hcl": func(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) },
-		"digest": func(f Artifact) string {
-			if d := a.Digests[f]; d != "" {
-				return `"` + d + `"`
-			}
-			return "var.sha256." + f.OS + "." + f.Name
-		},
-		"url": func(f Artifact) string {
-			_, address := a.upstream(f)
-			return address
-		},
-		// versioned reports whether the plan must name the version of an artifact itself.
-		"versioned": func(f Artifact) bool {
-			return f.Name == compat.CNIPlugins || a.Mirror == "" && (f.Name == compat.FlannelCNI || f.Name == compat.Runc)
-		},
+		"hcl":     func(s string) string { return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes()) },
 		"version": a.version,
 		"user":    func(os string) string { return map[string]string{"windows": a.User, "linux": a.LinuxUser}[os] },
 	}).Parse(planTemplate))
@@ -51,9 +37,9 @@ func (a *Answers) text(folder string) []byte {
 	data := struct {
 		*Answers
 		Folder    string
-		Artifacts []Artifact
+		Artifacts []string // that must name their version
 		Mixed     bool
-	}{a, comment(folder), a.artifacts(), len(a.Systems()) > 1}
+	}{a, comment(folder), a.versioned(), len(a.Systems()) > 1}
 	if err := t.Execute(&b, data); err != nil {
 		panic(fmt.Sprintf("firstplan: %v", err)) // a bug in the template
 	}
@@ -70,17 +56,14 @@ func comment(s string) string {
 	}, s)
 }
 
-// AnyDigests returns a value of the variable sha256 for a plan that is only compiled.
-func (a *Answers) AnyDigests() string {
-	var b strings.Builder
-	for _, os := range a.Systems() {
-		fmt.Fprintf(&b, "%s = {", os)
-		for _, f := range a.artifacts() {
-			if f.OS == os {
-				fmt.Fprintf(&b, " %s = %q,", f.Name, strings.Repeat("0", 64))
-			}
+// versioned are the artifacts whose version the plan must name itself.
+func (a *Answers) versioned() []string {
+	names := []string{compat.CNIPlugins}
+	if a.Mirror == "" {
+		names = append(names, compat.FlannelCNI)
+		if len(a.HostsOf("linux")) > 0 {
+			names = append(names, compat.Runc)
 		}
-		b.WriteString(" },")
 	}
-	return "{ " + b.String() + " }"
+	return names
 }
