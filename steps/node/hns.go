@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -81,8 +82,44 @@ func (g *guard) afterHNS(list []steps.Spec, why string) []steps.Spec {
 	return list
 }
 
-// endPods ends all pods of the machine: their endpoints went with the network. The kubelet starts them again in the
-// new one.
+// endpointsOf are the ids of the endpoints that programs of this machine have in a network.
+func (g *guard) endpointsOf(ctx context.Context, network string) (ids []string, err error) {
+	all, err := g.Host.HNSEndpoints(ctx)
+	for _, e := range all {
+		if !e.Remote && network != "" && strings.EqualFold(e.Network, network) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids, err
+}
+
+// endLostPods ends the pods whose endpoints went with the network, or with HNS as it was before: a restart of it can
+// keep the network and lose all endpoints (projectcalico/calico#5164).
+func (g *guard) endLostPods(ctx context.Context, before steps.HNSSeen) error {
+	now, ok := g.seeHNS(ctx)
+	if !ok || before.Network == "" || now.Network == "" {
+		return nil
+	}
+	if now.Network == before.Network {
+		if now.PID == before.PID || len(g.endpoints) == 0 {
+			return nil
+		}
+		have, err := g.endpointsOf(ctx, now.Network)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(g.endpoints, func(id string) bool { return slices.Contains(have, id) }) {
+			return nil // it has kept them
+		}
+	}
+	n, err := g.endPods(ctx)
+	if n > 0 {
+		g.fixed([]string{"pods"})
+	}
+	return err
+}
+
+// endPods ends all pods of the machine: their endpoints are gone. The kubelet starts them again with others.
 func (g *guard) endPods(ctx context.Context) (int, error) {
 	cri := g.plan.Guard.CRI
 	if cri == "" {

@@ -12,10 +12,20 @@ import (
 	"nodejoin/steps/host"
 )
 
-// withPods is a machine with two pods in its container runtime.
+// withPods is a machine with two pods in its container runtime, and their endpoints in its HNS network.
 type withPods struct {
 	host.Host
 	ended []string
+	lost  bool // HNS has forgotten the endpoints
+}
+
+func (p *withPods) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
+	n, err := p.HNSNetwork(ctx, network)
+	list := []host.HNSEndpoint{{ID: "a node's", Network: n.ID, Remote: true}}
+	if !p.lost {
+		list = append(list, host.HNSEndpoint{ID: "web's", Network: n.ID}, host.HNSEndpoint{ID: "logs'", Network: n.ID})
+	}
+	return list, err
 }
 
 func (*withPods) Pods(context.Context, string) ([]host.Pod, error) {
@@ -50,6 +60,48 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		m.wantRunning("a", "b")
+		time.Sleep(time.Hour)
+		if want := []string{"cri 1", "cri 2"}; !slices.Equal(h.ended, want) {
+			t.Errorf("ended %v, want %v", h.ended, want)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPodsEndWithTheirEndpoints: a restart of HNS that keeps the network but forgets the endpoints of the pods ends
+// these; one that keeps the endpoints does not.
+func TestPodsEndWithTheirEndpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+		m.write(`C:\k\hns.exe`, "hns")
+		restart := func() {
+			t.Helper()
+			if err := errors.Join(m.StopService(ctx, hnsService), m.StartService(ctx, hnsService)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			m.wantRunning("a", "b")
+		}
+		if err := errors.Join(m.CreateService(ctx, host.ServiceConfig{Name: hnsService,
+			Command: []string{`C:\k\hns.exe`}, Start: host.StartManual}), m.StartService(ctx, hnsService)); err != nil {
+			t.Fatal(err)
+		}
+		h := &withPods{Host: m.Host}
+		opt := m.options(h)
+		opt.Pause = 0
+		ended := make(chan error)
+		go func() { ended <- Run(ctx, opt) }()
+		time.Sleep(time.Minute)
+		restart()
+		if len(h.ended) > 0 {
+			t.Errorf("ended %v, which have their endpoints", h.ended)
+		}
+		h.lost = true
+		restart()
 		time.Sleep(time.Hour)
 		if want := []string{"cri 1", "cri 2"}; !slices.Equal(h.ended, want) {
 			t.Errorf("ended %v, want %v", h.ended, want)

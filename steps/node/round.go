@@ -41,6 +41,9 @@ func (g *guard) round(ctx context.Context) error {
 		g.settled, g.closed = true, nil
 		if now, ok := g.seeHNS(ctx); ok {
 			g.state.HNS = &now
+			if list, err := g.endpointsOf(ctx, now.Network); err == nil {
+				g.endpoints = list
+			}
 		}
 	}
 	g.calmed(l)
@@ -165,14 +168,9 @@ func (g *guard) fix(ctx context.Context, l look) (out look, err error) {
 		return g.remaining(l, due, reply.Failed, reply.Err), nil
 	}
 	l = g.remaining(l, due, "", nil)
-	if now, ok := g.seeHNS(ctx); ok && before != nil && before.Network != "" && now.Network != "" &&
-		now.Network != before.Network {
-		n, err := g.endPods(ctx)
-		if err != nil {
+	if before != nil {
+		if err := g.endLostPods(ctx, *before); err != nil {
 			return l, fmt.Errorf("pods without a network are not ended: %w", err)
-		}
-		if n > 0 {
-			g.fixed([]string{"pods"})
 		}
 	}
 	l.lost = ""

@@ -68,6 +68,8 @@ type guard struct {
 	closed map[string]time.Time // since when gates are closed
 	ended  []string             // steps that were fixed since all was in order
 	woke   steps.HNSSeen        // what ended a rest last
+	// endpoints of this machine in the HNS network, while all was in order.
+	endpoints []string
 	// settled: all was in order once since the process began.
 	settled bool
 

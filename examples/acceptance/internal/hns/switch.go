@@ -37,11 +37,22 @@ func (s *Server) Adapter() string {
 	return s.adapter
 }
 
-// Restart restarts the service, and not the machine: networks that are not persistent and
-// load balancers are gone, and for a while no call is answered.
+// Restart restarts the service, and not the machine: networks that are not persistent, all endpoints and load
+// balancers are gone, and for a while no call is answered.
 func (s *Server) Restart(silent time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.objects, "Endpoint")
+	s.forget()
+	s.back = time.Now().Add(silent)
+}
+
+// Reset is Restart of a service that has lost what it keeps on disk: persistent networks are gone, too.
+func (s *Server) Reset(silent time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, "Network")
+	delete(s.objects, "Endpoint")
 	s.forget()
 	s.back = time.Now().Add(silent)
 }

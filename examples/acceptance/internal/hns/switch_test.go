@@ -93,6 +93,10 @@ func TestRestart(t *testing.T) {
 	if status != ok || s.Network("flannel.4096") != nil || s.Network("External") == nil {
 		t.Errorf("after the restart: %#x %s", status, found)
 	}
+	s.Reset(0)
+	if status, _, found := call(t, s, "Enumerate Network"); status != ok || s.Network("External") != nil {
+		t.Errorf("after it has lost what it keeps: %#x %s", status, found)
+	}
 }
 
 // TestLoseNext: the network is made, and its maker is not told.
