@@ -20,7 +20,7 @@ var floors = map[string][]string{
 		"steps/wait"},
 	"nodejoin/steps/executor": {"steps", "steps/event", "steps/host", "steps/kube", "steps/record", "steps/wait"},
 	"nodejoin/steps/collect":  {"steps", "steps/executor", "steps/host", "steps/kinds", "steps/record"},
-	"nodejoin/steps/selftest": {"steps/host", "steps/wait"},
+	"nodejoin/steps/selftest": {"steps/host", "steps/selftest/loopback", "steps/wait"},
 	"nodejoin/steps/doctor":   {"steps", "steps/host", "steps/kinds", "steps/kube", "steps/preflight"},
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# vm.sh VERSION LANGUAGE: installs an evaluation copy of Windows Server (2019, 2022, 2025) under KVM with the image
-# dockurr/windows, turns the feature Containers on, and runs the tests and nodejoin's self-test there over SSH, before
-# and after reboots. Evidence comes to evidence/. Needs Linux, Docker, /dev/kvm and Go; takes about an hour.
+# vm.sh VERSION LANGUAGE [PROGRAMS]: installs an evaluation copy of Windows Server (2019, 2022, 2025) under KVM with the
+# image dockurr/windows, turns the feature Containers on, and runs the tests and nodejoin's self-test there over SSH, before
+# and after reboots. With PROGRAMS, the folder that "programs.sh linux PROGRAMS" makes, the machine then joins a control
+# plane on this one, loses its HNS, boots, and leaves. Evidence comes to evidence/. Needs Linux, Docker, /dev/kvm and Go;
+# takes about an hour.
 # "vm.sh --check" only builds what it would copy to the machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,7 +26,7 @@ if [[ ${1-} == --check ]]; then
 	rm -r "$work"
 	exit
 fi
-version=$1 language=$2
+version=$1 language=$2 programs=${3-}
 
 ssh-keygen -q -t ed25519 -N '' -f "$work/key"
 cp .github/windows/sshd.ps1 .github/windows/install.bat "$work/key.pub" "$work/oem/"
@@ -97,4 +99,15 @@ reboot
 selftest with-containers
 reboot
 selftest after-a-boot
+if [[ -n $programs ]]; then
+	# The machine reaches this one by the gateway of its container.
+	address=$(docker inspect --format '{{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}' "$container")
+	printf 'options=(%s)\n' "${options[*]@Q}" >"$work/machine.sh"
+	declare -f machine boots reboot >>"$work/machine.sh"
+	printf 'user=%q\n' "$user" >>"$work/machine.sh"
+	"$programs/realjoin" -programs "$programs" -address "$address" -port 2222 -user "$user" -identity "$work/key" \
+		-known-hosts "$work/known" -run "$run" -image registry.k8s.io/pause:3.10 \
+		-restart-hns ". $work/machine.sh; machine 'powershell -NoProfile -Command \"Restart-Service -Force hns\"'" \
+		-reboot ". $work/machine.sh; reboot" || failed=1
+fi
 exit "$failed"

@@ -1,21 +1,28 @@
 package acceptance_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"nodejoin/examples/acceptance/internal/components"
+	"nodejoin/examples/acceptance/internal/mirror"
 )
 
 // TestSelfTest: a machine tests itself over SSH, behind a PowerShell that prints the output of its profile first.
 // Afterwards the machine is as it was before. It answers as this project expects of Windows, except for what Wine
 // cannot do.
 func TestSelfTest(t *testing.T) {
-	ctx, cancel := bounded(t, 5*time.Minute)
+	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, nil)
 	known := filepath.Join(b.dir, "known_hosts")
@@ -66,5 +73,55 @@ func TestSelfTest(t *testing.T) {
 	}
 	if !strings.Contains(string(data), "pwsh.exe") {
 		t.Error("the default shell is not in the report")
+	}
+	t.Run("realjoin", func(t *testing.T) { b.wantRealJoin(ctx, t, known) })
+}
+
+// wantRealJoin runs the program that joins real machines in the workflows, on the machine of the bed: the Node joins
+// behind PowerShell, its guard restores the pods' network after HNS has lost it, and the Node leaves.
+func (b *bed) wantRealJoin(ctx context.Context, t *testing.T, known string) {
+	set, programs, evidence := componentSet(t), t.TempDir(), t.TempDir()
+	_, artifacts, err := mirror.Make(ctx, set, "windows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests := map[string]string{}
+	for name, a := range artifacts {
+		digests[name] = a.SHA256
+	}
+	text, err := json.Marshal(digests)
+	lost := filepath.Join(t.TempDir(), "lost")
+	if err := errors.Join(err, os.WriteFile(filepath.Join(programs, components.ArtifactsFile), text, 0o644),
+		os.Symlink(set.Bin(""), filepath.Join(programs, "bin")),
+		os.Symlink(filepath.Join(set.Dir, "mirror"), filepath.Join(programs, "mirror")),
+		os.Symlink(string(released(t)), filepath.Join(programs, "nodejoin")), syscall.Mkfifo(lost, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	realjoin := filepath.Join(programs, "realjoin")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", realjoin, "./realjoin")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	go func() {
+		if _, err := os.ReadFile(lost); err == nil { // somebody has written to it
+			b.network.Reset(2 * time.Second)
+		}
+	}()
+	cmd := exec.CommandContext(ctx, realjoin, "-programs", programs, "-address", "127.0.0.1",
+		"-port", strconv.Itoa(b.host.Port()), "-user", b.host.User, "-identity", b.host.Identity, "-known-hosts", known,
+		"-evidence", evidence, "-restart-hns", "echo now > "+lost)
+	cmd.Dir, cmd.Env = repository(t), environment(t)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	noSecret(t, "realjoin", out)
+	files, _ := filepath.Glob(filepath.Join(evidence, "20348.4095-en-US-win-1-join.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, files of evidence %v\n%s", err, files, out)
+	}
+	t.Log(tail(string(out)))
+	data, err := os.ReadFile(files[0])
+	if err != nil || !strings.Contains(string(data), "after a restart of HNS the node is in order again") ||
+		strings.Contains(string(data), `"otherwise"`) {
+		t.Errorf("%v\n%s", err, data)
 	}
 }

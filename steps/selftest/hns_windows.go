@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/selftest/loopback"
 	"nodejoin/steps/wait"
 )
 
@@ -26,7 +27,7 @@ func (t *test) onLoopback() {
 	var adapter string
 	var remove func() error
 	if t.native {
-		adapter, remove, why = addLoopback(t.ctx, t.host)
+		adapter, remove, why = loopback.Add(t.ctx, t.host, "192.0.2.10", "255.255.255.0")
 	}
 	if why != nil {
 		for _, q := range loopbackQuestions {

@@ -52,6 +52,9 @@ func Load(folder fs.FS) ([]Evidence, error) {
 	return out, nil
 }
 
+// Join is the area of what examples/acceptance/realjoin asks of a machine that it joins to a cluster.
+const Join = "join"
+
 // address of a run: it is written into a page.
 var address = regexp.MustCompile(`^(https://[A-Za-z0-9./_-]+)?$`)
 
@@ -74,7 +77,7 @@ func (e Evidence) check() error {
 		switch {
 		case !slices.Contains(selftest.Outcomes, r.Outcome):
 			return fmt.Errorf("%s: %s: the outcome %q", r.Area, r.Name, r.Outcome)
-		case !slices.Contains(selftest.Areas(), r.Area) || r.Name == "":
+		case !slices.Contains(append(selftest.Areas(), Join), r.Area) || r.Name == "":
 			return fmt.Errorf("a result of the area %q named %q", r.Area, r.Name)
 		case r.Claim < 0 || r.Claim > len(Claims):
 			return fmt.Errorf("%s: %s: there is no claim %d", r.Area, r.Name, r.Claim)

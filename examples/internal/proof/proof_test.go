@@ -82,7 +82,8 @@ func TestClaims(t *testing.T) {
 const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"Windows Server","nodejoin":"v1","run":"",
 "time":"2026-01-02T03:04:05Z","as_before":true,"results":[
 {"area":"services","name":"a","claim":2,"outcome":"as expected","seen":"x | y"},
-{"area":"network","name":"b","claim":1,"outcome":"otherwise","seen":""}]}`
+{"area":"network","name":"b","claim":1,"outcome":"otherwise","seen":""},
+{"area":"join","name":"c","claim":10,"outcome":"as expected","seen":""}]}`
 
 // TestPage: what a file says stands on the page.
 func TestPage(t *testing.T) {
@@ -96,7 +97,7 @@ func TestPage(t *testing.T) {
 	}
 	page := Markdown(list)
 	for _, want := range []string{
-		"| Windows Server, 20348.1, ko-KR | [20348.1-ko-KR.json](evidence/20348.1-ko-KR.json) | v1 | 1 | 1 | 0 | yes |",
+		"| Windows Server, 20348.1, ko-KR | [20348.1-ko-KR.json](evidence/20348.1-ko-KR.json) | v1 | 2 | 1 | 0 | yes |",
 		"[run](https://x.example/1)", "20348.1 ko-KR: 1 otherwise; ", "20348.1 ko-KR: 1 as expected; "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not on the page:\n%s", want, page)

@@ -18,7 +18,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -34,6 +33,9 @@ func Dir() (string, error) {
 	}
 	return filepath.Join(cache, "nodejoin-acceptance"), nil
 }
+
+// ArtifactsFile has, in a folder for realjoin, the digest of each artifact of the mirror.
+const ArtifactsFile = "artifacts.json"
 
 // Set is a folder of built components.
 type Set struct {
@@ -70,9 +72,9 @@ func (s *Set) Stale() ([]string, error) {
 	return stale, nil
 }
 
-// Build makes what Stale lists and writes one line about each to log. Two builds
-// into the same folder wait for one another.
-func (s *Set) Build(ctx context.Context, log io.Writer) error {
+// Build makes what Stale lists and writes one line about each to log; with names only those programs, also ones that
+// the acceptance tests do not need. Two builds into the same folder wait for one another.
+func (s *Set) Build(ctx context.Context, log io.Writer, names ...string) error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
 	}
@@ -81,7 +83,12 @@ func (s *Set) Build(ctx context.Context, log io.Writer) error {
 		return err
 	}
 	defer unlock()
-	for _, b := range s.builds() {
+	builds := s.builds()
+	if len(names) > 0 {
+		builds = slices.DeleteFunc(s.programs(slices.Concat(table, linuxNode, windowsControlPlane)),
+			func(b build) bool { return !slices.Contains(names, filepath.Base(b.out)) })
+	}
+	for _, b := range builds {
 		fresh, err := b.fresh()
 		if err != nil {
 			return err
@@ -108,9 +115,10 @@ type build struct {
 	inputs []string // files whose content decides
 }
 
-func (s *Set) builds() []build {
+// programs are the builds of programs of other modules.
+func (s *Set) programs(list []component) []build {
 	var all []build
-	for _, c := range slices.Concat(table, linuxNode) {
+	for _, c := range list {
 		goos := "linux"
 		if strings.HasSuffix(c.name, ".exe") {
 			goos = "windows"
@@ -133,6 +141,11 @@ func (s *Set) builds() []build {
 			inputs: inputs,
 		})
 	}
+	return all
+}
+
+func (s *Set) builds() []build {
+	all := s.programs(slices.Concat(table, linuxNode))
 	for _, name := range helpers {
 		inputs, _ := filepath.Glob(s.Source(name, "*.go")) // the pattern is well-formed
 		all = append(all, build{
@@ -224,30 +237,4 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	return os.WriteFile(b.stamp, []byte(want), 0o644)
-}
-
-// Lock takes the lock file at path, waiting for its holder as long as ctx lasts.
-func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("wait for lock %s: %w", path, context.Cause(ctx))
-		case <-tick.C:
-		}
-	}
 }

@@ -90,6 +90,24 @@ var table = []component{
 	{"windows_exporter.exe", "windows_exporter", "github.com/prometheus-community/windows_exporter", stampExporter},
 }
 
+// windowsControlPlane lists what realjoin runs where it is itself on Windows.
+var windowsControlPlane = []component{
+	{"kube-apiserver.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", stampKubernetes},
+	{"kube-controller-manager.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", stampKubernetes},
+	{"etcd.exe", "kubernetes", "go.etcd.io/etcd/server/v3", strip},
+}
+
+// ControlPlane are the programs of a control plane without a scheduler, on Linux or Windows.
+func ControlPlane(goos string) []string {
+	names := []string{"etcd", "kube-apiserver", "kube-controller-manager"}
+	if goos == "windows" {
+		for i := range names {
+			names[i] += ".exe"
+		}
+	}
+	return names
+}
+
 // helpers are programs of this module that run on the Windows machine.
 var helpers = []string{"winsshd", "exits", "nssm", "delegate"}
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -47,6 +46,8 @@ type Options struct {
 	// Address is where the API server listens, for machines of other networks;
 	// default 127.0.0.1.
 	Address string
+	// Everywhere: it listens at all addresses of the machine, as Address may go for a moment.
+	Everywhere bool
 	// DualStack gives pods and services networks of IPv6 as well.
 	DualStack bool
 }
@@ -57,6 +58,13 @@ func (o Options) networks() (pods, services string) {
 		return PodCIDR + "," + PodCIDR6, ServiceCIDR + "," + ServiceCIDR6
 	}
 	return PodCIDR, ServiceCIDR
+}
+
+func (o Options) bind() string {
+	if o.Everywhere {
+		return "0.0.0.0"
+	}
+	return o.Address
 }
 
 // Cluster is a running control plane.
@@ -145,7 +153,7 @@ func (c *Cluster) certificates() error {
 // until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	_, services := c.opts.networks()
-	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.Address,
+	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.bind(),
 		"--advertise-address="+c.opts.Address,
 		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
 		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+
@@ -239,9 +247,9 @@ func (c *Cluster) run(name string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(c.opts.Components.Bin(name), args...)
+	cmd := exec.Command(c.opts.Components.Bin(name)+exe, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	bind(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -285,7 +293,7 @@ func (c *Cluster) stop(name string) {
 	if p == nil {
 		return
 	}
-	p.cmd.Process.Signal(syscall.SIGTERM)
+	terminate(p.cmd.Process)
 	select {
 	case <-p.done:
 	case <-time.After(stopWait):

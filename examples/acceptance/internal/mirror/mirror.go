@@ -147,6 +147,19 @@ var sidePrograms = []release{
 			{"nssm-" + components.NSSM + "/README.txt", ""}}},
 }
 
+// Components are the programs in the artifacts that Make makes for an operating system.
+func Components(goos string) []string {
+	var names []string
+	for _, r := range releases[goos] {
+		for _, m := range r.members {
+			if m.component != "" {
+				names = append(names, m.component)
+			}
+		}
+	}
+	return names
+}
+
 // Make fills the mirror folder of the set with the artifacts for an operating system and returns its path and
 // those artifacts. Archives of the same components are reused, because compressing takes seconds.
 func Make(ctx context.Context, set *components.Set, goos string) (dir string,

@@ -1,4 +1,4 @@
-package selftest
+package loopback
 
 import (
 	"context"
@@ -15,10 +15,7 @@ import (
 	"nodejoin/steps/wait"
 )
 
-const (
-	loopbackID = "*MSLOOP" // hardware id of netloop.inf
-	address    = "192.0.2.10"
-)
+const loopbackID = "*MSLOOP" // hardware id of netloop.inf
 
 var (
 	// GUID_DEVCLASS_NET of devguid.h
@@ -27,9 +24,9 @@ var (
 	updateDriver = windows.NewLazySystemDLL("newdev.dll").NewProc("UpdateDriverForPlugAndPlayDevicesW")
 )
 
-// addLoopback adds a loopback adapter with an address, as devcon install netloop.inf *MSLOOP
-// does, and returns its name and what removes it.
-func addLoopback(ctx context.Context, h host.Host) (name string, remove func() error, err error) {
+// Add adds a loopback adapter with an address of IPv4 and its mask, as devcon install netloop.inf *MSLOOP does, and
+// returns its name and what removes it.
+func Add(ctx context.Context, h host.Host, address, mask string) (name string, remove func() error, err error) {
 	before, err := h.Adapters(ctx)
 	if err != nil {
 		return "", nil, err
@@ -47,14 +44,14 @@ func addLoopback(ctx context.Context, h host.Host) (name string, remove func() e
 		set.CallClassInstaller(windows.DIF_REGISTERDEVICE, device)); err != nil {
 		return "", nil, errors.Join(err, set.Close())
 	}
-	if name, err = startLoopback(ctx, h, before); err != nil {
+	if name, err = start(ctx, h, before, address, mask); err != nil {
 		return "", nil, errors.Join(err, remove())
 	}
 	return name, remove, nil
 }
 
-// startLoopback gives the new device its driver and its address.
-func startLoopback(ctx context.Context, h host.Host, before []host.Adapter) (string, error) {
+// start gives the new device its driver and its address.
+func start(ctx context.Context, h host.Host, before []host.Adapter, address, mask string) (string, error) {
 	folder, err := windows.GetWindowsDirectory()
 	if err != nil {
 		return "", err
@@ -82,7 +79,7 @@ func startLoopback(ctx context.Context, h host.Host, before []host.Adapter) (str
 			if slices.ContainsFunc(before, func(b host.Adapter) bool { return b.Name == a.Name }) {
 				continue
 			}
-			if err := setAddress(ctx, h, folder, a.Name); err != nil {
+			if err := setAddress(ctx, h, folder, a.Name, address, mask); err != nil {
 				return "", fmt.Errorf("its address: %w", err)
 			}
 			return a.Name, nil
@@ -91,9 +88,9 @@ func startLoopback(ctx context.Context, h host.Host, before []host.Adapter) (str
 	return "", errors.New("it did not appear within a minute")
 }
 
-func setAddress(ctx context.Context, h host.Host, folder, adapter string) error {
+func setAddress(ctx context.Context, h host.Host, folder, adapter, address, mask string) error {
 	code, err := h.RunProgram(ctx, host.Program{Command: []string{filepath.Join(folder, "System32", "netsh.exe"),
-		"interface", "ipv4", "set", "address", "name=" + adapter, "static", address, "255.255.255.0"}})
+		"interface", "ipv4", "set", "address", "name=" + adapter, "static", address, mask}})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("netsh ended with code %d", code)
 	}

@@ -1,0 +1,2 @@
+// Package loopback adds loopback adapters to Windows, on which HNS makes networks without touching a real adapter.
+package loopback
