@@ -26,6 +26,8 @@ var (
 	ErrForeign = errors.New("others than administrators own it, or can change it")
 	// ErrNoAnswer: a connection was tried and failed, or a service of the machine does not answer now.
 	ErrNoAnswer = errors.New("no answer")
+	// ErrUnsettled: HNS does not find what a network needs, as for a while after another one has gone.
+	ErrUnsettled = errors.New("the network is still changing")
 )
 
 // Error is a failed call: what was asked of the machine, and of what.

@@ -183,21 +183,40 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 			return err
 		}
 	}
-	adapter, err := n.awaitAdapter(ctx, h, e, len(former) > 0)
-	if err != nil {
-		return err
-	}
-	config := host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.gateway(), VNI: n.VNI,
-		Adapter: adapter}
-	err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
+	return n.create(ctx, h, e, len(former) > 0)
+}
+
+// addressWait bounds how long the machine's address may be on no adapter, and HNS may find none, after a virtual switch
+// has gone.
+const addressWait = time.Minute
+
+// create makes the network. Where a switch may just have gone, HNS may not find its adapter yet, or the address may
+// still be on the switch: adapter and call are tried again for a while.
+func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone bool) error {
+	bound, cancel := context.WithTimeout(ctx, addressWait)
+	defer cancel()
+	var err error
+	said := false
+	waited := wait.Until(bound, lookMost, func() (bool, error) {
+		config := host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.gateway(), VNI: n.VNI}
+		if config.Adapter, err = n.awaitAdapter(ctx, h, e, gone); err != nil {
+			return true, nil
+		}
+		err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
+		if !gone || !errors.Is(err, host.ErrUnsettled) {
+			return true, nil
+		}
+		if !said {
+			said = true
+			e.Progress(event.StepProgress{Note: "waits until HNS finds the adapter of the removed network again"})
+		}
+		return false, nil
+	})
 	if errors.Is(err, fs.ErrExist) { // a call whose answer was lost has made it
 		return nil
 	}
-	return err
+	return cmp.Or(err, waited)
 }
-
-// addressWait bounds how long the machine's address may be on no adapter after a virtual switch has gone.
-const addressWait = time.Minute
 
 // awaitAdapter is adapter; where a switch may just have gone it waits until the address is back.
 func (n *HNSNetwork) awaitAdapter(ctx context.Context, r host.Reader, e *steps.Env, gone bool) (string, error) {

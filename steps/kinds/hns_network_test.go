@@ -174,3 +174,43 @@ func TestHNSNetworkAnswerLost(t *testing.T) {
 		t.Errorf("HNS stays silent: %v", r.Err)
 	}
 }
+
+// unsettled is a machine whose HNS does not find an adapter at first: at any time, or after a network has gone.
+type unsettled struct {
+	host.Host
+	refuses int // how many calls it refuses
+	always  bool
+}
+
+func (u *unsettled) DeleteHNSNetwork(ctx context.Context, name string) error {
+	u.refuses = 2
+	return u.Host.DeleteHNSNetwork(ctx, name)
+}
+
+func (u *unsettled) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {
+	if u.refuses > 0 || u.always {
+		u.refuses--
+		return &host.Error{Op: "create HNS network", Subject: n.Name, Err: host.ErrUnsettled}
+	}
+	return u.Host.CreateHNSNetwork(ctx, n)
+}
+
+// TestHNSNetworkReplaced: HNS does not find the adapter of a network that has just gone; one that it does not find at
+// any time is an error at once.
+func TestHNSNetworkReplaced(t *testing.T) {
+	h := &unsettled{Host: stepstest.OpenHost(t, "windows")}
+	for _, vni := range []uint32{9999, 9998} {
+		r := stepstest.Apply(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("hns_network", "n", external("Overlay", vni))})
+		have, err := h.HNSNetwork(t.Context(), "External")
+		if r.Err != nil || err != nil || have.VNI != vni || h.refuses > 0 {
+			t.Errorf("VNI %d: %v; %+v, %v, still to be refused: %d", vni, r.Err, have, err, h.refuses)
+		}
+	}
+	h = &unsettled{Host: stepstest.OpenHost(t, "windows"), always: true}
+	r := stepstest.Apply(t, h, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("hns_network", "n", external("Overlay", 9999))})
+	if r.Err == nil || h.refuses != -1 {
+		t.Errorf("an adapter that is not there: %v after %d calls", r.Err, -h.refuses)
+	}
+}

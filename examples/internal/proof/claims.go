@@ -35,7 +35,7 @@ var Claims = []Claim{
 		Tests: []string{"TestDayOfFaults", "TestPodsEndWithTheirNetwork", "TestPodsEndWithTheirEndpoints", "TestSelfTest"},
 		Why:   "it would interrupt the machine's pods; a join asks it: `windows`, `windows-vm`"},
 	{What: "A network that is made again under the adapter of the deleted one is refused for seconds",
-		SelfTest: "network", Tests: []string{"TestFormerNetwork", "TestSwitchesOfOthers"}},
+		SelfTest: "network", Tests: []string{"TestFormerNetwork", "TestSwitchesOfOthers", "TestHNSNetworkReplaced"}},
 	{What: "A step of the clock moves the boot time", SelfTest: "machine",
 		Tests: []string{"TestBootTimeOutlivesClockSteps"}},
 	{What: "bash as the default shell of OpenSSH removes backslashes", SelfTest: "ssh",

@@ -115,9 +115,14 @@ var hcnSilent = []windows.Errno{windows.RPC_S_SERVER_UNAVAILABLE, windows.RPC_S_
 	windows.RPC_S_CALL_FAILED, windows.RPC_S_CALL_FAILED_DNE, windows.EPT_S_NOT_REGISTERED,
 	windows.ERROR_SERVICE_NOT_ACTIVE}
 
-// Is reports whether the service did not answer.
+// hcnUnsettled are the codes of a service that does not find an adapter, or what belongs to it: also for a while after a
+// network has gone with its switch (microsoft/hcsshim#95).
+var hcnUnsettled = []windows.Errno{windows.ERROR_NOT_FOUND, windows.Errno(windows.HCN_E_ADAPTER_NOT_FOUND)}
+
+// Is reports whether the service did not answer, or does not find an adapter.
 func (e *hcnError) Is(target error) bool {
-	return target == host.ErrNoAnswer && slices.Contains(hcnSilent, e.code)
+	return target == host.ErrNoAnswer && slices.Contains(hcnSilent, e.code) ||
+		target == host.ErrUnsettled && slices.Contains(hcnUnsettled, e.code)
 }
 
 // is reports whether err is a failure of the service with one of these codes.

@@ -50,6 +50,7 @@ type Server struct {
 	gone     map[string]map[string]Object // deleted, and listed once more
 	handles  map[uint64]ref
 	switched bool                 // the adapter has a virtual switch
+	went     time.Time            // when that last went
 	due      map[string]time.Time // when a network gets its management address
 	back     time.Time            // until then no call is answered
 	lose     time.Duration        // how long no call is answered after the next network is made; 0 = all are
@@ -282,6 +283,9 @@ func (s *Server) create(kind, id, settings, parent string) (uint32, uint64, stri
 	object["ID"] = id
 	switch kind {
 	case "Network":
+		if time.Since(s.went) < goneDelay {
+			return elementNotFound, 0, `{"Success":false,"Error":"Element not found. ","ErrorCode":2147943568}`
+		}
 		if s.refusesAdapter(object) {
 			return adapterNotFound, 0, `{"Success":false,"Error":"An adapter was not found. ","ErrorCode":2151350278}`
 		}

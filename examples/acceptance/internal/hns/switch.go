@@ -11,7 +11,11 @@ const (
 	adapterNotFound = 0x803b0006 // HCN_E_ADAPTER_NOT_FOUND
 	rpcCallFailed   = 0x800706be // RPC_S_CALL_FAILED
 	rpcUnavailable  = 0x800706ba // RPC_S_SERVER_UNAVAILABLE
+	elementNotFound = 0x80070490 // ERROR_NOT_FOUND
 )
+
+// goneDelay is how long no network can be made after the last one has gone with its switch.
+const goneDelay = time.Second
 
 // addressDelay is how long the first network on an adapter has no management address: the
 // adapter gets it again by DHCP.
@@ -149,6 +153,9 @@ func (s *Server) follow() error {
 		return nil
 	}
 	s.switched = need
+	if !need {
+		s.went = time.Now()
+	}
 	if s.onSwitch == nil {
 		return nil
 	}

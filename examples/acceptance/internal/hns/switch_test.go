@@ -76,6 +76,13 @@ func TestSwitch(t *testing.T) {
 	if s.Adapter() != "Ethernet" || !slices.Equal(told, []string{"Ethernet", ""}) {
 		t.Errorf("after the last network the adapter is %q, told %q", s.Adapter(), told)
 	}
+	if status, _, _ := call(t, s, "Create Network", noID, network("c", "Overlay", "Ethernet", "0")); status != elementNotFound {
+		t.Errorf("a network right after the last one: %#x", status)
+	}
+	s.went = s.went.Add(-goneDelay)
+	if status, _, _ := call(t, s, "Create Network", noID, network("c", "Overlay", "Ethernet", "0")); status != ok {
+		t.Errorf("a network later: %#x", status)
+	}
 }
 
 // TestRestart: the service does not answer while it restarts, and forgets what is not

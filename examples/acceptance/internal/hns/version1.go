@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // kinds of objects by their first folder in the older interface.
@@ -55,6 +56,9 @@ func (s *Server) create1(kind, request string) string {
 	object["ID"] = newID()
 	switch kind {
 	case "Network":
+		if time.Since(s.went) < goneDelay {
+			return failed("Element not found. ")
+		}
 		if s.refusesAdapter(object) {
 			return failed("An adapter was not found. ")
 		}
