@@ -3,6 +3,7 @@
 package windows
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -101,6 +102,31 @@ func TestDeleteHNSNetwork(t *testing.T) {
 	}
 }
 
+// TestHNSNetworkAfterAnother: the service refuses a network for a while after the last one has gone, and says so in a
+// way that can be waited for.
+func TestHNSNetworkAfterAnother(t *testing.T) {
+	onlyStandIn(t)
+	h, ctx := newHost(t), context30(t)
+	const name = "nodejoin-test-4098"
+	t.Cleanup(func() {
+		if err := h.DeleteHNSNetwork(context.WithoutCancel(ctx), name); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := h.DeleteHNSNetwork(ctx, overlay(t, name).Name); err != nil {
+		t.Fatal(err)
+	}
+	config := host.HNSNetworkConfig{Name: name, Type: "Overlay", Subnet: "10.244.0.0/24", Gateway: "10.244.0.1", VNI: 4098}
+	err := h.CreateHNSNetwork(ctx, config)
+	for errors.Is(err, host.ErrUnsettled) && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+		err = h.CreateHNSNetwork(ctx, config)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNoHNS: where the feature Containers is off, the service's interface is not registered.
 func TestNoHNS(t *testing.T) {
 	onlyStandIn(t)
@@ -172,6 +198,9 @@ func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 		}}}},
 	}
 	made, err := n.Create()
+	for ctx := context30(t); hcn.IsElementNotFoundError(err) && ctx.Err() == nil; made, err = n.Create() {
+		time.Sleep(20 * time.Millisecond) // one that a test has removed has just gone
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
