@@ -55,7 +55,7 @@ func run() (err error) {
 		{&o.run, "run", "", "address of the run that anyone can look up"},
 		{&o.restartHNS, "restart-hns", "", "command line that restarts HNS on the machine; none: it is not restarted"},
 		{&o.reboot, "reboot", "", "command line that reboots the machine and waits for it; none: it is not rebooted"},
-		{&o.image, "image", "", "image of a pod that waits, such as registry.k8s.io/pause:3.10; none: no pod is started"},
+		{&o.image, "image", "", "image of a pod that waits, as registry.k8s.io/pause:3.10; none: no pod"},
 		{&o.shell, "shell", "bash", "shell of these command lines, which takes -c"},
 	} {
 		flag.StringVar(f.to, f.name, f.value, f.usage)

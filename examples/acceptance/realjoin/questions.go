@@ -67,8 +67,8 @@ func (j *join) joins(ctx context.Context) (string, error) {
 		return "", err
 	}
 	info := node.Status.NodeInfo
-	return fmt.Sprintf("%s, %s, %s, subnet %s, after %v", info.OSImage, info.KubeletVersion, info.ContainerRuntimeVersion,
-		node.Spec.PodCIDR, time.Since(began).Round(time.Second)), nil
+	return fmt.Sprintf("%s, %s, %s, subnet %s, after %v", info.OSImage, info.KubeletVersion,
+		info.ContainerRuntimeVersion, node.Spec.PodCIDR, time.Since(began).Round(time.Second)), nil
 }
 
 // ready returns the Node, if it is Ready and its kubelet has renewed its Lease after since.
@@ -155,7 +155,8 @@ func (j *join) outlivesHNS(ctx context.Context) (string, error) {
 		return "", err
 	}
 	first, err := j.inOrder(ctx)
-	return fmt.Sprintf("in order after %v; right after the restart: %s", time.Since(began).Round(time.Second), first), err
+	took := time.Since(began).Round(time.Second)
+	return fmt.Sprintf("in order after %v; right after the restart: %s", took, first), err
 }
 
 func (j *join) outlivesBoot(ctx context.Context) (string, error) {

@@ -27,7 +27,8 @@ const (
 func (j *join) report(ctx context.Context) error {
 	folder := filepath.Join(j.dir, "evidence")
 	// What the machine says of itself counts even if it is not as expected.
-	if _, _, err := j.nodejoin(ctx, "doctor", "--self-test=machine", "--yes-change-this-machine", "-o", folder); err != nil {
+	if _, _, err := j.nodejoin(ctx, "doctor", "--self-test=machine", "--yes-change-this-machine",
+		"-o", folder); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))

@@ -115,8 +115,8 @@ var hcnSilent = []windows.Errno{windows.RPC_S_SERVER_UNAVAILABLE, windows.RPC_S_
 	windows.RPC_S_CALL_FAILED, windows.RPC_S_CALL_FAILED_DNE, windows.EPT_S_NOT_REGISTERED,
 	windows.ERROR_SERVICE_NOT_ACTIVE}
 
-// hcnUnsettled are the codes of a service that does not find an adapter, or what belongs to it: also for a while after a
-// network has gone with its switch (microsoft/hcsshim#95).
+// hcnUnsettled are the codes of a service that does not find an adapter, or what belongs to it: also for a while after
+// a network has gone with its switch (microsoft/hcsshim#95).
 var hcnUnsettled = []windows.Errno{windows.ERROR_NOT_FOUND, windows.Errno(windows.HCN_E_ADAPTER_NOT_FOUND)}
 
 // Is reports whether the service did not answer, or does not find an adapter.

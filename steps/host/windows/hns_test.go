@@ -116,7 +116,8 @@ func TestHNSNetworkAfterAnother(t *testing.T) {
 	if err := h.DeleteHNSNetwork(ctx, overlay(t, name).Name); err != nil {
 		t.Fatal(err)
 	}
-	config := host.HNSNetworkConfig{Name: name, Type: "Overlay", Subnet: "10.244.0.0/24", Gateway: "10.244.0.1", VNI: 4098}
+	config := host.HNSNetworkConfig{Name: name, Type: "Overlay", Subnet: "10.244.0.0/24", Gateway: "10.244.0.1",
+		VNI: 4098}
 	err := h.CreateHNSNetwork(ctx, config)
 	for errors.Is(err, host.ErrUnsettled) && ctx.Err() == nil {
 		time.Sleep(20 * time.Millisecond)

@@ -76,11 +76,12 @@ func TestSwitch(t *testing.T) {
 	if s.Adapter() != "Ethernet" || !slices.Equal(told, []string{"Ethernet", ""}) {
 		t.Errorf("after the last network the adapter is %q, told %q", s.Adapter(), told)
 	}
-	if status, _, _ := call(t, s, "Create Network", noID, network("c", "Overlay", "Ethernet", "0")); status != elementNotFound {
+	again := network("c", "Overlay", "Ethernet", "0")
+	if status, _, _ := call(t, s, "Create Network", noID, again); status != elementNotFound {
 		t.Errorf("a network right after the last one: %#x", status)
 	}
 	s.went = s.went.Add(-goneDelay)
-	if status, _, _ := call(t, s, "Create Network", noID, network("c", "Overlay", "Ethernet", "0")); status != ok {
+	if status, _, _ := call(t, s, "Create Network", noID, again); status != ok {
 		t.Errorf("a network later: %#x", status)
 	}
 }
