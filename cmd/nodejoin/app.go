@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/resume"
 	"nodejoin/cmd/nodejoin/internal/runlog"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -50,7 +51,7 @@ type app struct {
 	data      []block.Data                     // what the plan has read; load sets it
 	members   []string                         // names of all nodes of the plan; load sets it
 	env       func(name string) (string, bool) // the environment for plans; nil = that of this process
-	resumed   *resumption                      // what this process finishes after a reboot; nil = nothing
+	resumed   *resume.File                     // what this process finishes after a reboot; nil = nothing
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts; hold sets it

@@ -4,28 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/resume"
 	"nodejoin/cmd/nodejoin/internal/selection"
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/node"
 	"nodejoin/steps/supervise"
 )
 
-// resumeLog is the log of the service on a machine.
-func resumeLog(goos string) string {
-	if goos == "windows" {
-		return `C:\var\log\` + doctor.ResumeService + `\resume.log`
+// Limits of the service's log: bytes per file, and how many older files are kept.
+const (
+	resumeLogSize = 1 << 20
+	resumeLogKeep = 3
+)
+
+func newResume(execute runner) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "resume FILE",
+		Short: "Finish a plan after a reboot",
+		Long: "The service " + doctor.ResumeService +
+			" runs this. Apply installs it before it reboots the machine that it runs on.",
+		Hidden: true,
 	}
-	return "/var/log/" + doctor.ResumeService + "/resume.log"
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{c, errors.New("resume needs the file that apply wrote")}
+		}
+		return nil
+	}
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		log, err := supervise.OpenLog(resume.Log(runtime.GOOS), resumeLogSize, resumeLogKeep)
+		if err != nil {
+			return err
+		}
+		say := node.SayTo(log)
+		code := node.Service{Name: doctor.ResumeService, Say: say, Ends: true,
+			Work: func(ctx context.Context, report func(node.Level, string)) error {
+				h, err := connect.Local(plan.Node{DataDir: filepath.Dir(filepath.Dir(args[0]))})
+				if err == nil {
+					err = (&resume.Run{Machine: h, Path: args[0], Apply: applyAgain(execute, log), Say: say,
+						Report: report, Pause: resume.Pause}).Do(ctx)
+				}
+				if err != nil {
+					say("ended: " + err.Error())
+				}
+				return err
+			}}.Run()
+		if err := log.Close(); err != nil {
+			return err
+		}
+		return exit(code)
+	}
+	return c
+}
+
+// applyAgain returns the Apply of a resume.Run: it runs the command with the same files and values as before the
+// reboot, and writes its output to out.
+func applyAgain(execute runner, out io.Writer) func(context.Context, *resume.File) (int, resume.Outcome) {
+	return func(ctx context.Context, f *resume.File) (int, resume.Outcome) {
+		a := &app{term: &ui.Term{Out: out, Err: out, In: strings.NewReader("")}, resumed: f}
+		code := execute(ctx, a, append([]string{"apply", "--display", "plain"}, f.Flags...))
+		switch code {
+		case exitOK:
+			return code, resume.Finished
+		case exitReboot:
+			return code, resume.Rebooting
+		case exitUnreachable, exitLocked:
+			return code, resume.Waiting
+		}
+		return code, resume.Failed
+	}
 }
 
 // resumer returns engine.Options.Resume: how this machine finishes its part of the plan
@@ -64,11 +128,11 @@ func (a *app) makeResume(ctx context.Context, args []string, n plan.Node, f host
 	if err != nil {
 		return nil, fmt.Errorf("nodejoin's own program cannot be copied for after the reboot: %w", err)
 	}
-	text, err := r.text()
+	text, err := r.Text()
 	if err != nil {
 		return nil, err
 	}
-	return resumeSteps(f, steps.Source{File: program, SHA256: sum}, text), nil
+	return resume.Steps(f, steps.Source{File: program, SHA256: sum}, text), nil
 }
 
 // resumeAgain is for a plan with more than one reboot, such as before and after features are turned on. The
@@ -83,57 +147,21 @@ func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 	if a.resumed.Reboots >= planned {
 		return nil, errors.New("it has already been rebooted for this plan; reboot it by hand if it must be rebooted again")
 	}
-	next := *a.resumed
-	next.Reboots, next.Starts = next.Reboots+1, 0
-	text, err := next.text()
+	text, err := a.resumed.Next().Text()
 	if err != nil {
 		return nil, err
 	}
-	list := resumeSteps(f, steps.Source{}, text).Steps
-	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == resumePlanID })
-	return &engine.Resume{Service: doctor.ResumeService, Log: resumeLog(f.OS), Steps: list[i : i+1]}, nil
-}
-
-// resumePlanID is the step that writes the resumption.
-const resumePlanID = "resume_plan"
-
-// resumeSteps put on a machine what finishes the plan after its reboot: the program and the
-// resumption. Only administrators may change them, since the service runs with all rights.
-func resumeSteps(f host.Facts, program steps.Source, text string) *engine.Resume {
-	dir := host.Join(f.OS, f.DataDir, "resume")
-	path, file, log := host.Join(f.OS, dir, "nodejoin"), host.Join(f.OS, dir, "resume.json"), resumeLog(f.OS)
-	if f.OS == "windows" {
-		path += ".exe"
-	}
-	spec := func(id, kind, title string, args any) steps.Spec {
-		return steps.Spec{ID: id, Kind: kind, Title: title, Args: steps.MustArgs(args)}
-	}
-	logDir := host.Dir(f.OS, log)
-	return &engine.Resume{Service: doctor.ResumeService, Log: log, Steps: []steps.Spec{
-		spec("resume_dir", "directory", "Folder for after the reboot",
-			&kinds.Directory{Path: dir, Access: host.AccessPrivate}),
-		spec("resume_log_dir", "directory", "Folder of the log of "+doctor.ResumeService,
-			&kinds.Directory{Path: logDir, Access: host.AccessPrivate}),
-		spec("resume_program", "binary", "nodejoin, for after the reboot", &kinds.Binary{Source: program, Path: path,
-			Services: []string{doctor.ResumeService}}),
-		spec(resumePlanID, "file", "The plan, for after the reboot",
-			&kinds.File{Path: file, Content: text, Access: host.AccessPrivate}),
-		spec("resume_service", "service", "Service "+doctor.ResumeService+", for after the reboot", &kinds.Service{
-			State: host.ServiceStopped, Log: log, Makes: []string{logDir},
-			ServiceConfig: host.ServiceConfig{Name: doctor.ResumeService, DisplayName: doctor.ResumeService,
-				Description: "Finishes a join plan once, after a reboot", Command: []string{path, "resume", file},
-				Start: host.StartAuto}}),
-	}}
+	return resume.FileStep(f, text), nil
 }
 
 // resumption describes what this run does on one node, for a service that does not have
 // this run's environment.
-func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resumption, error) {
+func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resume.File, error) {
 	var needs []string
 	b := &app{term: a.term, vars: a.vars, varFiles: a.varFiles, targets: ofNode(a.targets, n), skips: ofNode(a.skips, n)}
 	b.env = func(name string) (string, bool) {
 		v, ok := a.lookupEnv(name)
-		if ok && !slices.Contains(folderVariables, name) && !slices.Contains(needs, name) {
+		if ok && !resume.Carries(name) && !slices.Contains(needs, name) {
 			needs = append(needs, name)
 		}
 		return v, ok
@@ -165,17 +193,7 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 			"administrators can read, or reboot by hand",
 			strings.Join(needs, ", "))
 	}
-	r := &resumption{Version: resumeVersion, Node: n.Name, Reboots: 1, Flags: a.applyFlags(),
-		Folders: map[string]string{}}
-	if r.Plan, err = p.Encode(); err != nil {
-		return nil, err
-	}
-	for _, name := range folderVariables {
-		if v, ok := os.LookupEnv(name); ok {
-			r.Folders[name] = v
-		}
-	}
-	return r, nil
+	return resume.New(n.Name, p, a.applyFlags())
 }
 
 // ofNode are the addresses that name a node or a step of it.

@@ -43,7 +43,7 @@ func TestResumeRemoves(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := resumedIn(t, dir, &app{pruneChanged: prune})
-			if err := r.run(t.Context()); err != nil {
+			if err := r.Do(t.Context()); err != nil {
 				t.Fatalf("%v\n%s", err, r.out.String())
 			}
 			for file, want := range map[string]bool{"more": false, "changed": !prune} {

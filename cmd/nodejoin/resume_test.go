@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/resume"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -67,7 +68,7 @@ func (m *ownMachine) DeleteOwnService(_ context.Context, name string) error {
 
 // resumed is a plan to finish on win-1, and the service that does it.
 type resumed struct {
-	*resuming
+	*resume.Run
 	t       *testing.T
 	machine *ownMachine
 	dir     string
@@ -104,7 +105,7 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 		t.Fatal(err)
 	}
 	r.machine = &ownMachine{Host: h}
-	text, err := what.text()
+	text, err := what.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +113,10 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.resuming = &resuming{execute: execute, machine: files{r.machine, file}, file: file, out: &r.out,
-		pause:  time.Millisecond,
-		say:    func(line string) { r.out.WriteString(line + "\n") },
-		report: func(l node.Level, text string) { r.reports = append(r.reports, text) }}
+	r.Run = &resume.Run{Machine: files{r.machine, file}, Path: file, Apply: applyAgain(execute, &r.out),
+		Pause:  time.Millisecond,
+		Say:    func(line string) { r.out.WriteString(line + "\n") },
+		Report: func(l node.Level, text string) { r.reports = append(r.reports, text) }}
 	return r
 }
 
@@ -146,7 +147,7 @@ func (f files) Remove(ctx context.Context, path string) error {
 // over checks that the file and the service are gone, and what was reported.
 func (r *resumed) over(want string) {
 	r.t.Helper()
-	if _, err := os.Stat(r.file); !errors.Is(err, fs.ErrNotExist) ||
+	if _, err := os.Stat(r.Path); !errors.Is(err, fs.ErrNotExist) ||
 		!slices.Equal(r.machine.deleted, []string{doctor.ResumeService}) {
 		r.t.Errorf("the file: %v; services deleted: %q", err, r.machine.deleted)
 	}
@@ -164,7 +165,7 @@ func (r *resumed) text(node string) string {
 // apply, and then removes itself.
 func TestResume(t *testing.T) {
 	r := newResumed(t, "text=given")
-	if err := r.run(t.Context()); err != nil {
+	if err := r.Do(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, r.out.String())
 	}
 	if r.text("win-1") != "given EXTRA" || r.text("win-2") != "" {
@@ -187,7 +188,7 @@ func TestResumeEnds(t *testing.T) {
 			0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" ||
+		if err := r.Do(t.Context()); err == nil || r.text("win-1") != "" ||
 			!strings.Contains(r.out.String(), "the plan has changed") {
 			t.Errorf("%v, %q\n%s", err, r.text("win-1"), r.out.String())
 		}
@@ -198,17 +199,17 @@ func TestResumeEnds(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(r.dir, ".sandbox", "win-1", "C", "k", "text"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.run(t.Context()); err == nil || strings.Contains(r.out.String(), "next try") {
+		if err := r.Do(t.Context()); err == nil || strings.Contains(r.out.String(), "next try") {
 			t.Errorf("%v\n%s", err, r.out.String())
 		}
 		r.over("not finished")
 	})
 	t.Run("not to be read", func(t *testing.T) {
 		r := newResumed(t)
-		if err := os.WriteFile(r.file, []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(r.Path, []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.run(t.Context()); err == nil {
+		if err := r.Do(t.Context()); err == nil {
 			t.Error("it is taken for done")
 		}
 		r.over("not finished")
@@ -217,16 +218,16 @@ func TestResumeEnds(t *testing.T) {
 		r := newResumed(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for n := 1; n <= resumeStarts; n++ {
-			if err := r.run(ctx); err == nil {
+		for n := 1; n <= resume.MaxStarts; n++ {
+			if err := r.Do(ctx); err == nil {
 				t.Fatal("a run that is stopped has finished")
 			}
-			what, err := readResumption(r.file)
+			what, err := resume.Read(r.Path)
 			if err != nil || what.Starts != n || len(r.machine.deleted) > 0 {
 				t.Fatalf("start %d: %+v, %v, deleted %q", n, what, err, r.machine.deleted)
 			}
 		}
-		if err := r.run(t.Context()); err == nil || r.text("win-1") != "" {
+		if err := r.Do(t.Context()); err == nil || r.text("win-1") != "" {
 			t.Errorf("tried once more: %v, %q", err, r.text("win-1"))
 		}
 		r.over("booted 4 times")
@@ -250,19 +251,19 @@ func (s *starting) Adapters(ctx context.Context) ([]host.Adapter, error) {
 // that never answers is left to the next boot.
 func TestResumeWaitsForTheMachine(t *testing.T) {
 	r := newResumed(t, "text=given")
-	r.resuming.machine = &starting{Machine: r.resuming.machine, errors: 3}
-	if err := r.run(t.Context()); err != nil || r.text("win-1") != "given EXTRA" ||
+	r.Machine = &starting{Machine: r.Machine, errors: 3}
+	if err := r.Do(t.Context()); err != nil || r.text("win-1") != "given EXTRA" ||
 		strings.Count(r.out.String(), "waiting for the machine to finish starting: getadaptersaddresses") != 1 {
 		t.Fatalf("%v\n%s", err, r.out.String())
 	}
 	r.over("finished on node win-1")
 
 	r = newResumed(t)
-	r.resuming.machine = &starting{Machine: r.resuming.machine, errors: 1 << 30}
-	if err := r.run(t.Context()); !errors.Is(err, errStarting) || r.text("win-1") != "" {
+	r.Machine = &starting{Machine: r.Machine, errors: 1 << 30}
+	if err := r.Do(t.Context()); !errors.Is(err, resume.ErrStarting) || r.text("win-1") != "" {
 		t.Fatalf("%v\n%s", err, r.out.String())
 	}
-	if _, err := readResumption(r.file); err != nil || len(r.machine.deleted) > 0 ||
+	if _, err := resume.Read(r.Path); err != nil || len(r.machine.deleted) > 0 ||
 		len(r.reports) != 1 || !strings.Contains(r.reports[0], "continues after the next boot") {
 		t.Errorf("%v, deleted %q, reported %q", err, r.machine.deleted, r.reports)
 	}
@@ -272,7 +273,7 @@ func TestResumeWaitsForTheMachine(t *testing.T) {
 // The service stays until then, and only its file changes.
 func TestResumeAgain(t *testing.T) {
 	r := newResumed(t)
-	first, err := readResumption(r.file)
+	first, err := resume.Read(r.Path)
 	if err != nil || first.Reboots != 1 {
 		t.Fatalf("%+v, %v", first, err)
 	}
@@ -292,24 +293,43 @@ func TestResumeAgain(t *testing.T) {
 	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
 		t.Fatalf("%+v, %v", file, err)
 	}
-	if r.continues(first) {
-		t.Error("it continues without a reboot")
+	rebooting := func(text string) func(context.Context, *resume.File) (int, resume.Outcome) {
+		return func(context.Context, *resume.File) (int, resume.Outcome) {
+			if err := os.WriteFile(r.Path, []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+			return exitReboot, resume.Rebooting
+		}
 	}
-	if err := os.WriteFile(r.file, []byte(file.Content), 0o600); err != nil {
-		t.Fatal(err)
+	apply := r.Apply
+	r.Apply = rebooting(file.Content)
+	if err := r.Do(t.Context()); err != nil || len(r.machine.deleted) > 0 {
+		t.Fatalf("%v; services deleted: %q", err, r.machine.deleted)
 	}
-	next, err := readResumption(r.file)
-	if err != nil || next.Reboots != 2 || next.Starts != 0 || !r.continues(first) {
+	next, err := resume.Read(r.Path)
+	if err != nil || next.Reboots != 2 || next.Starts != 0 {
 		t.Fatalf("%+v, %v", next, err)
 	}
 	a.resumed = next
 	if _, err := a.resumeAgain(node, facts); err == nil {
 		t.Error("a third reboot")
 	}
-	if err := r.run(t.Context()); err != nil {
+	r.Apply = apply
+	if err := r.Do(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, r.out.String())
 	}
 	r.over("finished on node win-1")
+
+	r = newResumed(t)
+	text, err := first.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Apply = rebooting(text) // a pending reboot that the plan does not make
+	if err := r.Do(t.Context()); err == nil {
+		t.Error("it continues without a reboot")
+	}
+	r.over("exit code 6")
 }
 
 // TestResumeNeeds: values that only this run has are named, and there is no reboot. Files
@@ -364,7 +384,7 @@ func TestResumeSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := resumeSteps(f, steps.Source{File: program, SHA256: sha256Hex([]byte("program"))}, "{}\n")
+		r := resume.Steps(f, steps.Source{File: program, SHA256: sha256Hex([]byte("program"))}, "{}\n")
 		applySteps(t, h, r.Steps)
 		svc, err := h.Service(t.Context(), doctor.ResumeService)
 		if err != nil || svc.State != host.ServiceStopped || svc.Start != host.StartAuto || len(svc.Command) != 3 ||

@@ -129,7 +129,7 @@ func readSaved(name string) ([]byte, error) {
 // argument is not a saved plan, the first result is nil.
 func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string, error) {
 	if a.resumed != nil {
-		return a.resumed.saved, a.takeOver(a.resumed.saved), nil
+		return a.resumed.Saved, a.takeOver(a.resumed.Saved), nil
 	}
 	if len(args) != 1 || strings.HasSuffix(args[0], plan.Suffix) {
 		return nil, args, nil
