@@ -38,13 +38,6 @@ func (c Catalog) Decode(s Spec) (any, Kind, error) {
 
 // Open is Decode of a spec with the references filled that have values.
 func (c Catalog) Open(s Spec, values map[string]string) (any, Kind, error) {
-	k, ok := c.Lookup(s.Kind)
-	if !ok {
-		return c.Decode(s) // reports it
-	}
-	var err error
-	if s.Args, err = ResolveArgs(s.Args, values); err != nil {
-		return nil, k, err
-	}
+	s.Args = ResolveArgs(s.Args, values)
 	return c.Decode(s)
 }

@@ -38,9 +38,11 @@ func Redact(text string, known []string) string {
 			text = strings.ReplaceAll(text, string(b[1:len(b)-1]), Hidden)
 		}
 	}
-	text = keyWhole.ReplaceAllString(text, Hidden)
-	text = keyEnd.ReplaceAllString(text, Hidden)
-	text = keyBegin.ReplaceAllString(text, Hidden)
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		text = keyWhole.ReplaceAllString(text, Hidden)
+		text = keyEnd.ReplaceAllString(text, Hidden)
+		text = keyBegin.ReplaceAllString(text, Hidden)
+	}
 	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
 	text = jwtForm.ReplaceAllString(text, Hidden)
 	text = bootstrapForm.ReplaceAllString(text, Hidden)

@@ -1,8 +1,8 @@
 package steps
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -87,16 +87,38 @@ func ArgRefs(args json.RawMessage) []string {
 	return out
 }
 
-// ResolveArgs fills the known references in all strings of args.
-func ResolveArgs(args json.RawMessage, values map[string]string) (json.RawMessage, error) {
-	if !strings.Contains(string(args), `\u0000`) {
-		return args, nil
+// ResolveArgs fills the known references in all strings of args, which are JSON as MustArgs writes it.
+func ResolveArgs(args json.RawMessage, values map[string]string) json.RawMessage {
+	const nul = `\u0000` // a NUL in a string of JSON
+	if !bytes.Contains(args, []byte(nul)) {
+		return args
 	}
-	var v any
-	if err := json.Unmarshal(args, &v); err != nil {
-		return nil, fmt.Errorf("step arguments: %w", err)
+	out := make(json.RawMessage, 0, len(args)+64)
+	begin := -1 // of a reference in out
+	for len(args) > 0 {
+		n := 1
+		switch {
+		case bytes.HasPrefix(args, []byte(nul)):
+			n = len(nul)
+		case args[0] == '\\':
+			n = min(2, len(args))
+		case args[0] == '"':
+			begin = -1 // no reference leaves its string
+		}
+		out, args = append(out, args[:n]...), args[n:]
+		switch {
+		case n != len(nul):
+		case begin < 0:
+			begin = len(out) - n
+		default:
+			if v, ok := values[string(out[begin+n:len(out)-n])]; ok {
+				quoted, _ := json.Marshal(v) // a string can always be encoded
+				out = append(out[:begin], quoted[1:len(quoted)-1]...)
+			}
+			begin = -1
+		}
 	}
-	return json.Marshal(MapStrings(v, func(s string) string { return Resolve(s, values) }))
+	return out
 }
 
 // MapStrings replaces each string in decoded JSON by f of it, in place where it can, in a fixed order.
@@ -127,7 +149,7 @@ const ReachedAddress = "reached.management_ip"
 
 // Distrust is s with references to what the controller knows, or to nothing, in place of those to what a machine
 // says: its facts, and outputs of the steps that said names.
-func Distrust(s Spec, said func(step string) bool) (Spec, error) {
+func Distrust(s Spec, said func(step string) bool) Spec {
 	values := map[string]string{}
 	for _, r := range ArgRefs(s.Args) {
 		switch step, _, _ := strings.Cut(r, "."); {
@@ -137,9 +159,8 @@ func Distrust(s Spec, said func(step string) bool) (Spec, error) {
 			values[r] = Ref("reached." + r) // which nothing fills
 		}
 	}
-	args, err := ResolveArgs(s.Args, values)
-	s.Args = args
-	return s, err
+	s.Args = ResolveArgs(s.Args, values)
+	return s
 }
 
 // FactValues are the references that a host's facts fill.

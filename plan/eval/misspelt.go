@@ -40,12 +40,14 @@ func MisspeltBlocks(body hcl.Body, spec *Spec) hcl.Blocks {
 
 // blockLike returns the block that a type, perhaps misspelt, stands for; nil = none.
 func (s *Spec) blockLike(name string) *Spec {
+	for _, b := range s.Blocks {
+		if b.Name == name {
+			return b
+		}
+	}
 	best, bestDistance := (*Spec)(nil), 0
 	for _, b := range s.Blocks {
-		switch d, near := distance(name, b.Name); {
-		case d == 0:
-			return b
-		case near && (best == nil || d < bestDistance):
+		if d, near := distance(name, b.Name); near && (best == nil || d < bestDistance) {
 			best, bestDistance = b, d
 		}
 	}

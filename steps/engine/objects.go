@@ -49,10 +49,7 @@ func objectsOfStep(spec steps.Spec) ([]kube.Manifest, error) {
 	for _, r := range steps.ArgRefs(spec.Args) {
 		values[r] = notKnown
 	}
-	var err error
-	if spec.Args, err = steps.ResolveArgs(spec.Args, values); err != nil {
-		return nil, err
-	}
+	spec.Args = steps.ResolveArgs(spec.Args, values)
 	step, k, err := kinds.Catalog().Decode(spec)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,15 +11,27 @@ import (
 	"nodejoin/steps/event"
 )
 
-// secretForms match what a run mints: bootstrap tokens, tokens of service accounts, private keys.
-var secretForms = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
-	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+// secretForms match what a run mints: bootstrap tokens, tokens of service accounts, private keys. A text without
+// the words beside one does not match it; they are found faster.
+var secretForms = []struct {
+	word string
+	form *regexp.Regexp
+}{
+	{".", regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)},
+	{"eyJ", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.`)},
+	{"PRIVATE KEY", regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)},
+}
 
 // noSecret checks that a text that is shown or stored contains no secret.
 func (w *world) noSecret(what string, text []byte) {
 	w.t.Helper()
-	if at := secretForms.FindIndex(text); at != nil {
-		w.t.Errorf("%s: a secret is in it: ...%s...", what, text[max(0, at[0]-100):min(len(text), at[1]+20)])
+	for _, f := range secretForms {
+		if !bytes.Contains(text, []byte(f.word)) {
+			continue
+		}
+		if at := f.form.FindIndex(text); at != nil {
+			w.t.Errorf("%s contains a secret: ...%s...", what, text[max(0, at[0]-100):min(len(text), at[1]+20)])
+		}
 	}
 }
 

@@ -2,6 +2,7 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -27,12 +28,34 @@ type Executor struct {
 	undos     steps.Undos
 	whole     []steps.Spec // of the last check of a whole plan
 	missing   []string     // folders above the record that were not there at first
+	decoded   map[string]decoded
+}
+
+// decoded is a step whose arguments were decoded, for what only reads them.
+type decoded struct {
+	step any
+	kind steps.Kind
+	args json.RawMessage // with the references filled
+}
+
+// open decodes the arguments of a step, once as long as they are the same.
+func (x *Executor) open(s steps.Spec, values map[string]string) (o decoded, err error) {
+	s.Args = steps.ResolveArgs(s.Args, values)
+	if o = x.decoded[s.ID]; o.kind.Name == s.Kind && bytes.Equal(o.args, s.Args) {
+		return o, nil
+	}
+	o.args = s.Args
+	if o.step, o.kind, err = x.kinds.Decode(s); err == nil {
+		x.decoded[s.ID] = o
+	}
+	return o, err
 }
 
 // NewExecutor returns an executor for one machine. It calls emit from the caller's goroutine
 // only; emit must not block for long.
 func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(event.Event)) *Executor {
-	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds)}
+	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds),
+		decoded: map[string]decoded{}}
 	x.host = host.Intercept(h, func(op, subject string) error {
 		x.mutations.Add(1)
 		return nil

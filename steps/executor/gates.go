@@ -18,16 +18,12 @@ func (x *Executor) gateOf(s steps.Spec, values map[string]string) *record.Gate {
 	if kind, _ := x.kinds.Lookup(s.Kind); kind.Gate == nil {
 		return nil
 	}
-	step, kind, err := x.kinds.Open(s, values)
-	if err != nil {
+	o, err := x.open(s, values)
+	if err != nil || len(steps.ArgRefs(o.args)) > 0 {
 		return nil
 	}
-	args, err := steps.ResolveArgs(s.Args, values)
-	if err != nil || len(steps.ArgRefs(args)) > 0 {
-		return nil
-	}
-	sum := sha256.Sum256(args)
-	return &record.Gate{Args: hex.EncodeToString(sum[:]), PID: x.record.Starts[kind.Gate(step)].PID}
+	sum := sha256.Sum256(o.args)
+	return &record.Gate{Args: hex.EncodeToString(sum[:]), PID: x.record.Starts[o.kind.Gate(o.step)].PID}
 }
 
 // wasOpen reports whether an earlier run has seen a gate open, and nodejoin has not started

@@ -137,16 +137,16 @@ func (x *Executor) oldIs(made []record.Key) bool {
 
 // claimsOf are the keys of all that a step claims.
 func (x *Executor) claimsOf(s steps.Spec, values map[string]string) ([]record.Key, error) {
-	step, kind, err := x.kinds.Open(s, values)
+	o, err := x.open(s, values)
 	switch {
 	case err != nil:
 		return nil, err
-	case kind.Place != steps.OnHost:
+	case o.kind.Place != steps.OnHost:
 		return nil, nil
-	case kind.Claims != nil:
-		return kind.Claims(step, x.env("", s.ID)), nil
-	case kind.Makes != nil:
-		return []record.Key{kind.Makes(step, x.facts.OS).Key}, nil
+	case o.kind.Claims != nil:
+		return o.kind.Claims(o.step, x.env("", s.ID)), nil
+	case o.kind.Makes != nil:
+		return []record.Key{o.kind.Makes(o.step, x.facts.OS).Key}, nil
 	}
 	return nil, nil
 }

@@ -22,21 +22,21 @@ import (
 func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 	var out host.FileInfo
 	err := h.view(ctx, "stat", path, func(s *state) error {
-		at, err := h.real(path)
+		key, at, err := h.place(path)
 		if err != nil {
 			return err
 		}
-		fi, err := os.Stat(at)
+		fi, err := os.Lstat(at)
+		link := err == nil && fi.Mode()&fs.ModeSymlink != 0
+		if link {
+			fi, err = os.Stat(at)
+		}
 		if err != nil {
 			return absent(err)
 		}
-		key, err := h.key(path)
-		if err != nil {
-			return err
-		}
 		out = h.info(s, key, fi)
 		q, err := h.quirks()
-		out.Open = isLink(at) ||
+		out.Open = link ||
 			slices.ContainsFunc(q.Open, func(p string) bool { return host.SamePath(h.cfg.OS, p, path) })
 		return err
 	})
@@ -171,7 +171,7 @@ func (h *Host) free() (uint64, error) {
 // Mkdir creates a directory on the machine.
 func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error {
 	return failed("make directory", path, h.change(ctx, func(s *state) error {
-		at, err := h.real(path)
+		key, at, err := h.place(path)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (h *Host) Mkdir(ctx context.Context, path string, access host.Access) error
 			}
 			return err
 		}
-		return h.setAccess(s, path, access)
+		return h.setAccess(s, key, at, access)
 	}))
 }
 
@@ -204,26 +204,19 @@ func (h *Host) Unmount(ctx context.Context, path string) error {
 // SetAccess records who may use a file. The mode of the real file does not change.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
 	return failed("set access", path, h.change(ctx, func(s *state) error {
-		at, err := h.real(path)
+		key, at, err := h.place(path)
 		if err != nil {
 			return err
 		}
 		if _, err := os.Stat(at); err != nil {
 			return absent(err)
 		}
-		return h.setAccess(s, path, access)
+		return h.setAccess(s, key, at, access)
 	}))
 }
 
-func (h *Host) setAccess(s *state, path string, access host.Access) error {
-	key, err := h.key(path)
-	if err != nil {
-		return err
-	}
-	at, err := h.real(path)
-	if err != nil {
-		return err
-	}
+// setAccess notes who may use the file with that key, which is at a place.
+func (h *Host) setAccess(s *state, key, at string, access host.Access) error {
 	switch {
 	case access == host.AccessPrivate && isLink(at):
 		return host.ErrForeign
@@ -248,7 +241,11 @@ func (h *Host) WriteFile(ctx context.Context, path string, r io.Reader, opt host
 }
 
 func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
-	if err := h.state.view(ctx, func(c contents) error { return h.replaceable(c.(*state), path) }); err != nil {
+	err := h.state.view(ctx, func(c contents) error {
+		_, _, err := h.replaceable(c.(*state), path)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	tmp, err := h.prepare(ctx, path, r, opt.SHA256)
@@ -261,15 +258,12 @@ func (h *Host) writeFile(ctx context.Context, path string, r io.Reader, opt host
 
 // putInPlace renames a prepared file. Its access is saved first.
 func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error {
-	if err := h.replaceable(s, path); err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	key, err := h.key(path)
+	key, at, err := h.replaceable(s, path)
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	before := s.Access[key]
-	if err := h.setAccess(s, path, access); err != nil {
+	if err := h.setAccess(s, key, at, access); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	if s.Access[key] != before {
@@ -277,30 +271,20 @@ func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error 
 			return err
 		}
 	}
-	at, err := h.real(path)
-	if err != nil {
-		return err
-	}
 	return os.Rename(tmp, at)
 }
 
-// replaceable refuses a path that a running program or a directory occupies.
-func (h *Host) replaceable(s *state, path string) error {
-	key, err := h.key(path)
-	if err != nil {
-		return err
+// replaceable returns key and place of a path, which no running program or directory may occupy.
+func (h *Host) replaceable(s *state, path string) (key, at string, err error) {
+	key, at, err = h.place(path)
+	switch {
+	case err != nil:
+	case s.inUse(key):
+		err = host.ErrBusy
+	case isDir(at):
+		err = fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
 	}
-	if s.inUse(key) {
-		return host.ErrBusy
-	}
-	at, err := h.real(path)
-	if err != nil {
-		return err
-	}
-	if fi, err := os.Stat(at); err == nil && fi.IsDir() {
-		return fmt.Errorf("%w: a directory is in the way", fs.ErrExist)
-	}
-	return nil
+	return key, at, err
 }
 
 // prepare writes the bytes to a file beside path and checks them. After an error nothing is left.
@@ -393,7 +377,7 @@ func (h *Host) Rename(ctx context.Context, oldPath, newPath string) error {
 			return err
 		}
 		if oldKey != newKey {
-			if err := h.replaceable(s, newPath); err != nil {
+			if _, _, err := h.replaceable(s, newPath); err != nil {
 				return err
 			}
 		}

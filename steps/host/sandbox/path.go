@@ -129,6 +129,14 @@ func (h *Host) real(p string) (string, error) {
 	return at, nil
 }
 
+// place returns the key of a path and where it really is.
+func (h *Host) place(p string) (key, at string, err error) {
+	if key, err = h.key(p); err == nil {
+		at, err = h.real(p)
+	}
+	return key, at, err
+}
+
 func findFold(dir, name string) (string, bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
