@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// token gives the node a token that is looked at when it has that age.
+// token gives the node a token that has the age when it is checked.
 func (p *fixture) token(life, age time.Duration) {
 	p.list = append(p.list, stepstest.Spec("token_file", "token", &kinds.TokenFile{Path: `C:\x\x.token`, Token: "t",
 		Account: "kube-system/x"}))
@@ -20,7 +20,7 @@ func (p *fixture) token(life, age time.Duration) {
 	p.view.Clock = time.Now().Add(age)
 }
 
-// TestCertificatesEnd: a certificate is late in its last tenth.
+// TestCertificatesEnd: a certificate is reported in the last tenth of its life.
 func TestCertificatesEnd(t *testing.T) {
 	cert, key := stepstest.TestCert(t, "system:node:win-1", 10*time.Hour)
 	for name, c := range map[string]struct {

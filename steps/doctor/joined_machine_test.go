@@ -21,14 +21,14 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// fixture is a machine that has joined, in good order but for what a case does to it.
+// fixture is a joined machine in good order, except for what a case changes.
 type fixture struct {
 	t      *testing.T
 	config sandbox.Config
 	quirks sandbox.Quirks
 	view   doctor.ClusterView
 	list   []steps.Spec
-	then   []func(h host.Host) // once the machine is as its steps say
+	then   []func(h host.Host) // after the machine is as its steps say
 }
 
 const (
@@ -78,7 +78,7 @@ func newFixture(t *testing.T) *fixture {
 	return p
 }
 
-// linux makes it a Linux machine with the same services.
+// linux returns a Linux machine with the same services.
 func (p *fixture) linux() {
 	p.config.OS, p.quirks.Networks = "linux", nil
 	p.list = []steps.Spec{stepstest.Spec("service", "kubelet",
@@ -151,7 +151,7 @@ func (p *fixture) nssm(values ...string) {
 	}
 }
 
-// examine makes the machine, does to it what the case says, and looks.
+// examine creates the machine, changes it as the case says, and diagnoses it.
 func (p *fixture) diagnose() doctor.DiagnoseReply {
 	p.t.Helper()
 	h, err := sandbox.Open(context.Background(), p.config)
@@ -167,7 +167,7 @@ func (p *fixture) diagnose() doctor.DiagnoseReply {
 		stepstest.Put(p.t, h, dir+name+ext, "program")
 	}
 	var list []steps.Spec
-	for _, s := range p.list { // gates and the preflight are for the look
+	for _, s := range p.list { // gates and the preflight are only checked
 		if s.Kind == "file" || s.Kind == "service" || s.Kind == "source_vip" {
 			s.Args = json.RawMessage(strings.ReplaceAll(string(s.Args), `\u0000registered.pod_cidr\u0000`, "10.244.3.0/24"))
 			list = append(list, s)

@@ -19,8 +19,8 @@ import (
 
 const podSubnet = `C:\run\flannel\subnet.env`
 
-// symptomCases: what provokes each symptom, and what comes near to it and does not.
-// Those without a case here are judged by the controller (engine.TestDiagnose).
+// symptomCases has, for each symptom, what provokes it and what is similar but does not. The controller finds the
+// symptoms without a case here (engine.TestDiagnose).
 var symptomCases = []struct {
 	id      string
 	provoke func(p *fixture)
@@ -132,8 +132,7 @@ var symptomCases = []struct {
 		has: "d/web (10.96.7.7)"},
 }
 
-// TestSymptoms provokes every symptom, and comes near to it. A row of the table without
-// both is a failure.
+// TestSymptoms provokes every symptom and tries what is similar. A row of the table without both cases is a failure.
 func TestSymptoms(t *testing.T) {
 	var ids []string
 	for _, c := range symptomCases {
@@ -179,7 +178,7 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// TestSymptomsElsewhere: other ways in which the same symptoms show.
+// TestSymptomsElsewhere: other causes of the same symptoms.
 func TestSymptomsElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		do  func(p *fixture)
@@ -253,8 +252,8 @@ func TestSymptomsElsewhere(t *testing.T) {
 	}
 }
 
-// TestSymptomsOfSoundMachines: one in good order has none, and one that has not
-// joined is not looked at.
+// TestSymptomsOfSoundMachines: a machine in good order has no symptom, and a machine that has not joined is not
+// checked.
 func TestSymptomsOfSoundMachines(t *testing.T) {
 	for _, os := range []string{"windows", "linux"} {
 		p := newFixture(t)
@@ -290,7 +289,7 @@ func TestSymptomsOfDocker(t *testing.T) {
 	}
 }
 
-// TestSymptomsUnasked: what could not be checked is told, and is not an answer.
+// TestSymptomsUnasked: what could not be checked is reported as such.
 func TestSymptomsUnasked(t *testing.T) {
 	p := newFixture(t)
 	p.view = doctor.ClusterView{NodeWhy: "no answer (node)", PodsWhy: "no answer (pods)",
@@ -307,6 +306,6 @@ func TestSymptomsUnasked(t *testing.T) {
 		delete(want, s.ID)
 	}
 	if len(want) > 0 {
-		t.Errorf("not told: %v", want)
+		t.Errorf("not reported: %v", want)
 	}
 }

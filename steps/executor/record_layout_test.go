@@ -26,7 +26,7 @@ import (
 // upgrade that was killed, and two of upgrades that failed and were undone, before a run
 // had seen the machine work again. They are never rewritten.
 
-// fixtureMachine is a machine with nothing but this record.
+// fixtureMachine returns a machine that has only this record.
 func fixtureMachine(t *testing.T, name string) (host.Host, host.Facts) {
 	t.Helper()
 	osName := "windows"
@@ -65,7 +65,7 @@ func TestRecordLayouts(t *testing.T) {
 		reply, err := executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {}).CheckLeave(t.Context(),
 			executor.LeaveRequest{Node: "n"})
 		stepstest.Must(t, err)
-		// Nodejoin's own folder and those above it are not among them.
+		// nodejoin's own folder and its parents are not among them.
 		if n := len(rec.Claims) - len(reply.Items); n < 0 || n > 3 {
 			t.Errorf("%s: leave knows %d of %d claims", name, len(reply.Items), len(rec.Claims))
 		}
@@ -77,7 +77,7 @@ func TestRecordLayouts(t *testing.T) {
 	}
 }
 
-// A change that 0.1 had begun on a machine is ended by this version.
+// A change that 0.1 began on a machine is completed by this version.
 func TestRecordLayoutSnapshots(t *testing.T) {
 	for name, rolledBack := range map[string]bool{"0.1-windows-open.json": false, "0.1-windows-rolled-back.json": true,
 		"0.1-linux-rolled-back.json": true} {
@@ -106,7 +106,7 @@ func TestRecordLayoutSnapshots(t *testing.T) {
 	}
 }
 
-// A record that was there before nodejoin is not read, whatever it says; nothing is undone by its word.
+// A record that was there before nodejoin is not read, and nothing is undone because of it.
 func TestForgedRecord(t *testing.T) {
 	for _, osName := range []string{"windows", "linux"} {
 		h := stepstest.OpenHost(t, osName)
@@ -128,8 +128,8 @@ func TestForgedRecord(t *testing.T) {
 	}
 }
 
-// TestForeignLinkToTheDataFolder: where a link, or a junction, is in place of nodejoin's folder, nothing of what it
-// leads to is believed or changed.
+// TestForeignLinkToTheDataFolder: if a link or a junction is in place of nodejoin's folder, nothing below its target
+// is used or changed.
 func TestForeignLinkToTheDataFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a link needs a privilege; steps/host/windows has the test with junctions")

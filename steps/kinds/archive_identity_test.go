@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-// What differs between two archives is shown by argument, not as the key of the record.
+// Differences between two archives are shown by argument, not as the key of the record.
 func TestIdentityDiffs(t *testing.T) {
 	one := &Archive{To: `C:\k`, Strip: 3, Include: []string{"a/*.exe"}}
 	one.SHA256 = "11"
@@ -25,7 +25,8 @@ func TestIdentityDiffs(t *testing.T) {
 	if have := identityDiffs(one.identity(), two.identity()); len(have) != 4 || have[1].Want != `D:\k` {
 		t.Errorf("another folder: %v", have)
 	}
-	// Which files another archive lacks is not known before it is unpacked; the plan says that they go.
+	// Before another archive is unpacked it is not known which files it lacks; the plan says that such files are
+	// removed.
 	c := two.diff(&record.Unpacked{Digest: one.identity()}, nil, true)
 	if !strings.Contains(c.Reason, "lacks are removed") {
 		t.Errorf("the reason is %q", c.Reason)

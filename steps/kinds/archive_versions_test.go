@@ -12,11 +12,11 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// An archive whose program is another version than the plan says is refused before anything
-// of it is put in place; of what is not a program of Go nothing is known.
+// An archive whose program has another version than the plan says is refused before any of its files is put in place.
+// Programs that are not written in Go have no known version.
 func TestArchiveVersions(t *testing.T) {
 	const info = "\xff Go buildinf:"
-	far := strings.Repeat("x", 300_000) // more than is read at once
+	far := strings.Repeat("x", 300_000) // larger than one read
 	for name, c := range map[string]struct {
 		program string
 		refused bool
@@ -58,7 +58,7 @@ func TestArchiveVersions(t *testing.T) {
 	}
 }
 
-// A version of a file that is not unpacked is a mistake.
+// A version for a file that is not unpacked is an error.
 func TestArchiveVersionsOfNothing(t *testing.T) {
 	tgz := stepstest.Tarball(t, "bin/a.exe", "a", "doc/kubelet.exe", "d")
 	list := []steps.Spec{stepstest.Spec("archive", "node",
@@ -71,10 +71,10 @@ func TestArchiveVersionsOfNothing(t *testing.T) {
 	}
 }
 
-// The version and the mark of a program are found wherever a read ends.
+// Version and marker of a program are found wherever a read ends.
 func TestArchiveVersionsAtAnyCut(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
-	const chunk = 32 << 10 // of io.Copy
+	const chunk = 32 << 10 // the buffer size of io.Copy
 	for at := chunk - 8; at <= chunk; at++ {
 		program := "\xff Go buildinf:" + strings.Repeat("x", at-14) + "v1.36.3" + strings.Repeat("y", chunk)
 		tgz := stepstest.Tarball(t, "kubelet.exe", program)

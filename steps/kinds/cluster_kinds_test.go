@@ -61,7 +61,7 @@ func (s *scriptedCluster) RevokeToken(ctx context.Context, id string) error {
 	return nil
 }
 
-// applyGate applies a step under a deadline in virtual time; it gives what was reported.
+// applyGate applies a step with a deadline in virtual time and returns what was reported.
 func applyGate(t *testing.T, step steps.ClusterStep, s *scriptedCluster, bound time.Duration) (notes []string,
 	waited time.Duration, err error) {
 	t.Helper()
@@ -150,8 +150,8 @@ func TestNodeRegisteredIsReached(t *testing.T) {
 	})
 }
 
-// A Node that a kubelet of another version than the plan's has registered is not waited
-// for; one that still shows an earlier kubelet is.
+// A Node that was registered by a kubelet of another version than the plan's is an error at once; a Node that still
+// shows an earlier kubelet is waited for.
 func TestNodeRegisteredWithAnotherVersion(t *testing.T) {
 	none, earlier := "", "v1.35.4"
 	for _, c := range []struct {

@@ -18,8 +18,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// clientKubeconfig is a kubeconfig as the kubelet writes it: the certificate is in a
-// file that it names.
+// clientKubeconfig returns a kubeconfig as the kubelet writes it, with the certificate in a file that it names.
 func clientKubeconfig(server, ca, certFile string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster: {server: %q, "+
 		"certificate-authority-data: %s}\nusers:\n- name: u\n  user: {client-certificate: '%s', client-key: "+
@@ -37,8 +36,7 @@ func credentialsGate(ca string) *kinds.CredentialsReady {
 	return &kinds.CredentialsReady{Path: gateConf, Server: gateServer, CA: ca}
 }
 
-// issued is a machine on which the kubelet writes its kubeconfig first, and the
-// certificate after that was looked for some times.
+// issued is a machine whose kubelet writes its kubeconfig first, and the certificate after several checks.
 type issued struct {
 	host.Host
 	pem   string
@@ -69,8 +67,7 @@ func TestCredentialsGateIsReached(t *testing.T) {
 	stepstest.Settled(t, h, stepstest.Memory{}, list)
 }
 
-// What is not the node's credential for this cluster is waited for, and the end of
-// the wait says what was there instead.
+// The gate waits for the node's credential for this cluster. If the wait ends, the error says what was there instead.
 func TestCredentialsGateTimeout(t *testing.T) {
 	ca, otherCA := stepstest.TestCA(t), stepstest.TestCA(t)
 	cert, key := stepstest.TestCert(t, "system:node:win-1", 48*time.Hour)
@@ -125,7 +122,7 @@ func (u unreadable) Open(ctx context.Context, path string) (io.ReadCloser, error
 	return u.Host.Open(ctx, path)
 }
 
-// What could not be asked is an error at once, not an absence to wait for.
+// A failed read is an error at once; it is not taken for absence.
 func TestCredentialsGateCannotAsk(t *testing.T) {
 	ca := stepstest.TestCA(t)
 	h := stepstest.OpenHost(t, "windows")
@@ -137,8 +134,8 @@ func TestCredentialsGateCannotAsk(t *testing.T) {
 	}
 }
 
-// A program reads its bootstrap credential at its start only: it is stopped before
-// the file is rewritten, what depends on it first, and started by its own step.
+// A program reads its bootstrap credential only when it starts. It is stopped before the file is rewritten, after the
+// services that depend on it, and its own step starts it again.
 func TestBootstrapStopsItsService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	ca := stepstest.TestCA(t)
@@ -166,14 +163,14 @@ func TestBootstrapStopsItsService(t *testing.T) {
 		calls(t, h, stepstest.Memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
 		t.Error(diff)
 	}
-	// A file that is gone is written for a program that ran without it.
+	// A missing file is written for a program that ran without it.
 	stepstest.Must(t, h.Remove(t.Context(), `C:\k\boot.conf`))
 	if diff := cmp.Diff([]string{"stop service app", "stop service worker", write, "start service worker",
 		"start service app"},
 		calls(t, h, stepstest.Memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
 		t.Error(diff)
 	}
-	// One that is only made private again holds what the program has read.
+	// A file whose access alone is restored has the content that the program read.
 	stepstest.Must(t, h.SetAccess(t.Context(), `C:\k\boot.conf`, host.AccessDefault))
 	if diff := cmp.Diff([]string{write}, calls(t, h, stepstest.Memory{}, list("bbbbbb.0123456789abcdef"))); diff != "" {
 		t.Error(diff)

@@ -329,7 +329,7 @@ func TestTokenEnds(t *testing.T) {
 		"":                        true,
 		"abcdef.0123456789abcdef": true,
 		"a.%%%.c":                 true,
-		jwt(`{}`):                 false, // a token without an end
+		jwt(`{}`):                 false, // a token that does not expire
 		jwt(fmt.Sprintf(`{"exp":%d}`, in(200*time.Hour))):                             false,
 		jwt(fmt.Sprintf(`{"exp":%d}`, in(100*time.Hour))):                             true,
 		jwt(fmt.Sprintf(`{"exp":%d}`, in(-time.Hour))):                                true,

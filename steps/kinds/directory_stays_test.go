@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// A private folder of nodejoin's that stays after a leave, as others have put something into it, has the access of
-// its parent again, wherever the leave was killed; what was private before nodejoin stays so.
+// A private folder of nodejoin's that stays after a leave, because others have put something into it, gets the access
+// of its parent again, wherever the leave was killed. What was private before nodejoin stays private.
 func TestFolderThatStaysIsReopened(t *testing.T) {
 	for _, system := range []struct{ os, folder, mine, inner, file, theirs string }{
 		{"windows", `C:\etc`, `C:\etc\kubernetes`,
@@ -56,7 +56,7 @@ func TestFolderThatStaysIsReopened(t *testing.T) {
 	}
 }
 
-// leaveOnce runs a leave, which may leave things.
+// leaveOnce runs a leave that may leave things behind.
 func leaveOnce(t *testing.T, h host.Host) error {
 	t.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})

@@ -78,7 +78,7 @@ func TestArchiveWithoutMatch(t *testing.T) {
 	}
 }
 
-// A file that has the wanted digest is taken as it is, wherever it came from.
+// A file that has the wanted digest is accepted, wherever it came from.
 func TestBinaryWithoutRecord(t *testing.T) {
 	b := []byte("program")
 	for _, src := range []steps.Source{{File: "/m/x", SHA256: stepstest.Hex256(b)},
@@ -104,7 +104,7 @@ func TestBlobsAreNamed(t *testing.T) {
 	}
 }
 
-// calls are the mutating calls of an apply, without the writes of the record.
+// calls returns the mutating calls of an apply, without the writes of the record.
 func calls(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) []string {
 	t.Helper()
 	var out []string
@@ -117,8 +117,8 @@ func calls(t *testing.T, h host.Host, a steps.Artifacts, list []steps.Spec) []st
 	return out
 }
 
-// A service that nodejoin does not manage runs again after the one that it depends
-// on was replaced, wherever the run was interrupted.
+// A service that nodejoin does not manage runs again after the service that it depends on was replaced, wherever the
+// run was interrupted.
 func TestForeignDependentRunsAgain(t *testing.T) {
 	one, two := []byte("one"), []byte("two")
 	art := stepstest.Memory{"http://m/1": one, "http://m/2": two}
@@ -153,7 +153,7 @@ func TestForeignDependentRunsAgain(t *testing.T) {
 	}
 }
 
-// What is in use is stopped as late as possible and in the order of dependence.
+// What uses a file is stopped as late as possible, and dependents first.
 func TestOrderOfReplacement(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	one, two := []byte("one"), []byte("two")
@@ -182,7 +182,7 @@ func TestOrderOfReplacement(t *testing.T) {
 	}
 }
 
-// Changes of earlier steps are foreseen by the services and gates that hang on them.
+// A check predicts what changes of earlier steps mean for the services and gates that depend on them.
 func TestPlanForesees(t *testing.T) {
 	tgz := stepstest.Tarball(t, "containerd.exe", "c")
 	art := stepstest.Memory{"http://m/x.tgz": tgz}
@@ -266,7 +266,7 @@ func TestUnknownValues(t *testing.T) {
 	}
 }
 
-// A kubeconfig that is in order does without the token that was not minted for it.
+// A valid kubeconfig does not need the token, which was not minted for it.
 func TestKubeconfigWithoutToken(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	ca := stepstest.TestCA(t)
@@ -331,7 +331,7 @@ func TestTokensAreNeverShown(t *testing.T) {
 	}
 }
 
-// What was there before is noted for a later leave, but secrets are not copied.
+// Earlier contents are recorded for a later leave, but secrets are not copied.
 func TestRecordHoldsNoSecrets(t *testing.T) {
 	const secret = "abcdef.0123456789abcdef"
 	h := stepstest.OpenHost(t, "windows")
@@ -339,7 +339,7 @@ func TestRecordHoldsNoSecrets(t *testing.T) {
 		stepstest.Put(t, h, p, "token: "+secret+"\n")
 		stepstest.Must(t, h.SetAccess(t.Context(), p, host.AccessPrivate))
 	}
-	stepstest.Put(t, h, `C:\k\open`, "token: "+secret+"\n") // readable by anybody, but the plan says that it is a secret
+	stepstest.Put(t, h, `C:\k\open`, "token: "+secret+"\n") // readable, but the plan says that it is a secret
 	stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{
 		stepstest.Spec("kubeconfig", "k", &kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1",
 			CA: stepstest.TestCA(t), User: "u", Token: secret}),
@@ -377,7 +377,7 @@ func TestPreflightSaysWhatWasSeen(t *testing.T) {
 	}
 }
 
-// A preflight that is limited looks for what it names and for nothing else.
+// A preflight with "only" checks what it names and nothing else.
 func TestPreflightOnly(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	all := preflight.Preflight{OS: "linux", Arch: "arm64", MinFree: "1000TiB"}
@@ -412,7 +412,7 @@ func TestPreflightOnly(t *testing.T) {
 	}
 }
 
-// A service of the machine must be there and run.
+// A service of the machine must exist and run.
 func TestRequiredServices(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	list := []steps.Spec{stepstest.Spec("preflight", "r", &preflight.Preflight{Required: []string{"docker"},
@@ -434,7 +434,7 @@ func TestRequiredServices(t *testing.T) {
 	stepstest.Applied(t, h, stepstest.Memory{}, list)
 }
 
-// What was there before is kept for a later leave, and only the first time.
+// Earlier contents are kept for a later leave, and only those from before the first change.
 func TestPreviousStateIsKept(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, `C:\k\a`, "before")
@@ -463,7 +463,7 @@ func TestPreviousStateIsKept(t *testing.T) {
 	}
 }
 
-// Trouble with the machine is neither absence nor a wrong digest.
+// A failure of the machine is reported neither as absence nor as a wrong digest.
 func TestDiskFull(t *testing.T) {
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), Capacity: 1 << 16})
 	stepstest.Must(t, err)

@@ -52,7 +52,7 @@ func TestFlannelAgrees(t *testing.T) {
 	for name, c := range map[string]struct {
 		step    FlannelAgrees
 		cluster flannelCluster
-		want    []string // in the detail; none: it agrees
+		want    []string // in the detail; none if it agrees
 	}{
 		"no nodes": {overlay, flannelCluster{}, nil},
 		"the same": {overlay, flannelCluster{nodes: []kube.Node{right, {Name: "no flannel"}}}, nil},
@@ -113,7 +113,7 @@ func TestFlannelAgrees(t *testing.T) {
 	}
 }
 
-// Not to be able to ask is never agreement.
+// A failed question is never agreement.
 func TestFlannelAgreesCannotAsk(t *testing.T) {
 	f := FlannelAgrees{Backend: "vxlan", VNI: 4096, Port: 4789, Network: "10.244.0.0/16"}
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// network is a machine whose service x removes its file when it starts, and writes it again
-// only much later, as flanneld does with its network on a slow machine.
+// network is a machine whose service x removes its file when it starts and writes it again much later, as flanneld
+// does with its network on a slow machine.
 type network struct {
 	host.Host
 	takes time.Duration
@@ -48,8 +48,8 @@ func (n *network) Open(ctx context.Context, path string) (io.ReadCloser, error) 
 	return n.Host.Open(ctx, path)
 }
 
-// TestGateOfAServiceThatWasJustStarted: a gate that was open in an earlier run, and is closed
-// because this run has started its service, is waited for. It restarts nothing.
+// TestGateOfAServiceThatWasJustStarted: a gate was open in an earlier run and is closed because this run has started
+// its service. The run waits for it and restarts nothing.
 func TestGateOfAServiceThatWasJustStarted(t *testing.T) {
 	for name, first := range map[string]struct{ service, base string }{
 		"its own step starts it":           {service: "-new"},
@@ -99,8 +99,8 @@ func TestGateOfAServiceThatWasJustStarted(t *testing.T) {
 	}
 }
 
-// TestGateOfAServiceThatOthersStarted: what is gone behind a service that its recovery or a person has started is
-// drift, and comes back in seconds; soon after a boot it may still come by itself, and is waited for.
+// TestGateOfAServiceThatOthersStarted: what is missing behind a service that its recovery or a person has started is
+// drift and is restored within seconds. Soon after a boot it may still appear by itself, so the run waits.
 func TestGateOfAServiceThatOthersStarted(t *testing.T) {
 	for name, c := range map[string]struct{ up, least, most time.Duration }{
 		"long after the boot": {time.Hour, 5 * time.Second, 20 * time.Second},

@@ -15,8 +15,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestHNSNetworkOfOthers: a network that somebody else has made is used where it is of
-// the type, refused where it is not, and left alone by leave.
+// TestHNSNetworkOfOthers: a network that somebody else has made is used if it has the right type, otherwise refused;
+// leave does not remove it.
 func TestHNSNetworkOfOthers(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "External", Type: "L2Bridge",
@@ -48,8 +48,8 @@ func TestHNSNetworkArguments(t *testing.T) {
 	}
 }
 
-// TestHNSNetworkAdapter: the switch is made on the adapter with the node's address; one that
-// has a switch already is left to HNS.
+// TestHNSNetworkAdapter: the switch is created on the adapter with the node's address. If that adapter has a switch
+// already, HNS chooses.
 func TestHNSNetworkAdapter(t *testing.T) {
 	for _, c := range []struct {
 		address, want string // adapter; "!" = refused
@@ -87,8 +87,7 @@ func (h *adapterHost) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkCon
 	return h.Host.CreateHNSNetwork(ctx, n)
 }
 
-// TestPreflightSubnet: the network of the node's address is known to later steps, on
-// whichever adapter that is.
+// TestPreflightSubnet: later steps know the network of the node's address, on whichever adapter it is.
 func TestPreflightSubnet(t *testing.T) {
 	adapters := []host.Adapter{{Name: "Ethernet", Addresses: []string{"192.0.2.10/24"}, Gateway: true},
 		{Name: "Storage", Addresses: []string{"10.0.7.22/16"}}}
@@ -107,12 +106,12 @@ func TestPreflightSubnet(t *testing.T) {
 	}
 }
 
-// restarting is a machine whose HNS restarts while a network is made: the answer of the call is lost, though the
-// network may be there, and the calls after it are not answered either.
+// restarting is a machine whose HNS restarts while a network is created: the reply is lost, though the network may
+// exist, and the next calls are not answered either.
 type restarting struct {
 	host.Host
-	made    bool // the network is made before the answer is lost
-	silent  int  // how many calls after it are not answered
+	made    bool // the network is created before the reply is lost
+	silent  int  // how many later calls are not answered
 	creates int
 	lost    bool
 }
@@ -149,7 +148,7 @@ func (r *restarting) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConf
 	return &host.Error{Op: "create HNS network", Subject: n.Name, Err: host.ErrNoAnswer}
 }
 
-// TestHNSNetworkAnswerLost: an answer of HNS that is lost does not end the step, whether the call took effect or not.
+// TestHNSNetworkAnswerLost: a lost reply of HNS does not fail the step, whether the call took effect or not.
 func TestHNSNetworkAnswerLost(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		h := &restarting{Host: stepstest.OpenHost(t, "windows"), made: made, silent: 3}
@@ -160,7 +159,8 @@ func TestHNSNetworkAnswerLost(t *testing.T) {
 			t.Errorf("made %v: %v; %d calls, networks %+v, %v", made, r.Err, h.creates, list, err)
 		}
 	}
-	// The connection breaks with the switch: a run that is back checks the step while HNS still restarts.
+	// The connection breaks when the switch is created. The run reconnects and checks the step while HNS still
+	// restarts.
 	h := &restarting{Host: stepstest.OpenHost(t, "windows"), lost: true, silent: 3}
 	if r := stepstest.Apply(t, h, stepstest.Memory{},
 		[]steps.Spec{stepstest.Spec("hns_network", "n", external("Overlay", 9999))}); r.Err != nil {

@@ -12,12 +12,12 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// restartingAt is a machine whose HNS does not answer some of its calls, from a certain one on: it restarts.
+// restartingAt is a machine whose HNS restarts at a certain call and does not answer some calls from then on.
 type restartingAt struct {
 	host.Host
 	from, silent int
 	calls        int
-	makes        *host.HNSNetworkConfig // what the program of the service makes when it starts
+	makes        *host.HNSNetworkConfig // what the service's program creates when it starts
 }
 
 func (r *restartingAt) answer() error {
@@ -65,7 +65,7 @@ func (r *restartingAt) DeleteHNSEndpoint(ctx context.Context, id string) error {
 	return r.Host.DeleteHNSEndpoint(ctx, id)
 }
 
-// restartsAtEach does something on copies of a machine, and lets HNS restart at each of the calls that it gets.
+// restartsAtEach does something on copies of a machine and lets HNS restart at each of its calls in turn.
 func restartsAtEach(t *testing.T, m *machine, do func(t *testing.T, h *restartingAt) error) {
 	t.Helper()
 	all := &restartingAt{Host: m.copy(t, "windows")}
@@ -80,8 +80,8 @@ func restartsAtEach(t *testing.T, m *machine, do func(t *testing.T, h *restartin
 	}
 }
 
-// TestHNSRestartsWhileNetworksGo: a service gets another network, a gate has its network made again, and a node
-// leaves, while HNS restarts.
+// TestHNSRestartsWhileNetworksGo: HNS restarts while a service gets another network, while a gate has its network
+// created again, and while a node leaves.
 func TestHNSRestartsWhileNetworksGo(t *testing.T) {
 	ctx := t.Context()
 	const exe = `C:\cni\overlay.exe`

@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// shown is a machine that shows other facts of itself.
+// shown is a machine with other facts.
 type shown struct {
 	host.Host
 	change func(*host.Facts)
@@ -47,7 +47,7 @@ func wantDetail(t *testing.T, err *steps.Error, parts ...string) {
 	}
 }
 
-// What a kubelet on Linux demands of the machine is found before anything is changed.
+// What a kubelet on Linux requires of the machine is found before anything is changed.
 func TestPreflightOfLinux(t *testing.T) {
 	plain := stepstest.OpenHost(t, "linux")
 	all := stepstest.Spec("preflight", "r", &preflight.Preflight{OS: "linux", NoSwap: true, CgroupV2: true,
@@ -64,8 +64,7 @@ func TestPreflightOfLinux(t *testing.T) {
 		"no-such-program is not installed")
 }
 
-// A parameter that no module brings is an error at the check; with the module before
-// it, it is a change.
+// A kernel parameter that no module provides is an error of the check. With the module before it, it is a change.
 func TestSysctlWithoutItsModule(t *testing.T) {
 	h := stepstest.OpenHost(t, "linux")
 	bridge := stepstest.Spec("sysctl", "s", &kinds.Sysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"})
@@ -82,7 +81,7 @@ func TestSysctlWithoutItsModule(t *testing.T) {
 	}
 }
 
-// The kinds of Linux refuse Windows, and names that would be paths.
+// Kinds of Linux refuse Windows, and names that would be paths.
 func TestKernelArguments(t *testing.T) {
 	linux, windows := stepstest.OpenHost(t, "linux"), stepstest.OpenHost(t, "windows")
 	for _, s := range []steps.Spec{

@@ -31,7 +31,7 @@ func TestConverge(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// A run that ends before any of its mutating calls is finished by the next one.
+// A run that ends before any of its mutating calls is completed by the next one.
 func TestInterrupted(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -111,7 +111,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// Every kind that changes a machine has a scenario, so that it runs fresh, drifted and interrupted.
+// Every kind that changes a machine has a scenario: it runs fresh, drifted and interrupted.
 func TestEveryKindHasAScenario(t *testing.T) {
 	all, _ := scenarios(t)
 	for _, k := range kinds.Catalog() {

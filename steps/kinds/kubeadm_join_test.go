@@ -14,8 +14,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// kubeadm are the steps of a join by kubeadm on a machine of the sandbox that has no
-// cluster: programs, the container runtime, the join, and the service of the kubelet.
+// kubeadm returns the steps of a join by kubeadm on a sandbox machine without a cluster: programs, the container
+// runtime, the join, and the service of the kubelet.
 func kubeadm(ca string) []steps.Spec {
 	kubelet := stepstest.Service("kubelet", `C:\k\kubelet.exe`,
 		`--bootstrap-kubeconfig=C:\etc\kubernetes\bootstrap-kubelet.conf`,
@@ -41,8 +41,8 @@ func kubeadmArgs(ca string, kubelet []string) *kinds.KubeadmJoin {
 		CRISocket: "npipe:////./pipe/containerd-containerd", Kubelet: kubelet, Log: `C:\var\log\kubelet\kubeadm.log`}
 }
 
-// joined: the kubelet runs with its flags and those of kubeadm's file that it lacks, and
-// nothing is left that holds the token.
+// joined checks that the kubelet runs with its own flags and those of kubeadm's file that it lacks, and that nothing
+// that holds the token is left.
 func joined(t *testing.T, h host.Host) {
 	t.Helper()
 	svc, err := h.Service(t.Context(), "kubelet")
@@ -73,8 +73,8 @@ func joined(t *testing.T, h host.Host) {
 	}
 }
 
-// TestKubeadmPreflight: files that nodejoin did not make are left alone, and kubeadm's
-// checks are passed on by their names; one that the plan ignores does not count.
+// TestKubeadmPreflight: files that nodejoin did not make are not touched. kubeadm's failed checks are reported by
+// name, except those that the plan ignores.
 func TestKubeadmPreflight(t *testing.T) {
 	ca := stepstest.TestCA(t)
 	list := kubeadm(ca)
@@ -104,7 +104,7 @@ func TestKubeadmPreflight(t *testing.T) {
 	stepstest.Settled(t, h, nil, list)
 }
 
-// TestKubeadmFails: what is no preflight check is told from the end of kubeadm's log.
+// TestKubeadmFails: for failures other than preflight checks the error has the end of kubeadm's log.
 func TestKubeadmFails(t *testing.T) {
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(),
 		Broken: map[string]string{"kubeadm.exe": "exit 7"}})
@@ -119,7 +119,7 @@ func TestKubeadmFails(t *testing.T) {
 	}
 }
 
-// TestKubeadmForeignService: a kubelet of others is refused before anything is changed.
+// TestKubeadmForeignService: somebody else's kubelet service is refused before anything is changed.
 func TestKubeadmForeignService(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, `C:\foreign\kubelet.exe`, "kubelet")
@@ -133,8 +133,8 @@ func TestKubeadmForeignService(t *testing.T) {
 	}
 }
 
-// TestKubeadmFlagsOfBefore: a flag that kubeadm of an older version has written and the
-// kubelet takes no more is not handed on after an upgrade; the others are.
+// TestKubeadmFlagsOfBefore: a flag that an older kubeadm wrote, and that the kubelet no longer has, is dropped in an
+// upgrade; the others stay.
 func TestKubeadmFlagsOfBefore(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	const file = `C:\var\lib\kubelet\kubeadm-flags.env`

@@ -27,8 +27,7 @@ func inKernel(links ...string) []steps.Spec {
 		Content: "containerd", Access: host.AccessProgram}), stepstest.Spec("service", "containerd", s)}
 }
 
-// The same of what programs make in the kernel: interfaces, chains of the packet filter
-// and network namespaces.
+// The same for what programs create in the kernel: interfaces, chains of the packet filter and network namespaces.
 func TestLeaveMadeInKernel(t *testing.T) {
 	m := newMachine(t, "linux")
 	theirs := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "CNI-THEIRS"},
@@ -71,7 +70,7 @@ func TestLeaveMadeInKernel(t *testing.T) {
 	}
 }
 
-// The folder of the names of network namespaces goes with ours, unless it holds others.
+// The folder with the names of network namespaces is removed with ours, unless it has others.
 func TestLeaveNetworkNamespaces(t *testing.T) {
 	for _, name := range []string{"cni-1", "admin"} {
 		m := newMachine(t, "linux")

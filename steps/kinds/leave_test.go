@@ -26,11 +26,11 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// machine is a sandbox whose whole state can be taken and compared.
+// machine is a sandbox whose complete state can be compared.
 type machine struct {
 	*sandbox.Host
 	dir   string
-	boots bool // it does in the scenario: what a boot changes does not count
+	boots bool // the scenario reboots it: what a boot changes does not count
 }
 
 func newMachine(t *testing.T, os string) *machine {
@@ -43,7 +43,7 @@ func newMachine(t *testing.T, os string) *machine {
 	return m
 }
 
-// copy is another machine in the same state.
+// copy returns another machine in the same state.
 func (m *machine) copy(t *testing.T, system string) *machine {
 	t.Helper()
 	c := &machine{dir: t.TempDir(), boots: m.boots}
@@ -54,7 +54,7 @@ func (m *machine) copy(t *testing.T, system string) *machine {
 	return c
 }
 
-// seed puts onto the machine what is not nodejoin's, close to what nodejoin touches.
+// seed creates things that are not nodejoin's, close to what nodejoin changes.
 func (m *machine) seed(t *testing.T, os string) {
 	t.Helper()
 	if os == "linux" {
@@ -79,8 +79,8 @@ func (m *machine) seed(t *testing.T, os string) {
 	stepstest.Must(t, m.PutHNSNetwork(ctx, host.HNSNetwork{ID: "1", Name: "nat", Type: "NAT"}))
 }
 
-// snapshot is every file with its content and everything that is not a file; features that
-// are off do not count, be it after a reboot.
+// snapshot returns every file with its content and all state that is not in files. Features that are off, now or after
+// a reboot, do not count.
 func (m *machine) snapshot(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -117,12 +117,12 @@ func (m *machine) snapshot(t *testing.T) map[string]string {
 		for name, v := range entries {
 			switch {
 			case part == "features" && (v == string(host.FeatureOff) || v == string(host.FeatureOffPending)):
-				continue // as one that was never named
+				continue // like a machine that was never named
 			case m.boots && part == "networks":
 				continue
 			case m.boots && part == "registry" && (strings.HasSuffix(name, `\activecomputername`) ||
 				strings.HasSuffix(name, `\tcpip\parameters`)):
-				delete(v.(map[string]any), "computername") // the name that counts until the next boot
+				delete(v.(map[string]any), "computername") // the name in effect until the next boot
 				delete(v.(map[string]any), "hostname")
 			case m.boots && part == "services":
 				delete(v.(map[string]any), "pid")
@@ -140,8 +140,7 @@ func (m *machine) snapshot(t *testing.T) map[string]string {
 	return out
 }
 
-// comesBackAs: a variable that was set more than once in a file of lines comes back as
-// lines that stand together.
+// comesBackAs: a variable that was set several times in a file of lines is restored as adjacent lines.
 func comesBackAs(snapshot map[string]string) {
 	const file = "etc/environment"
 	if snapshot[file] == `"# c\nA=0\nZ=9\nA=3"` {
@@ -149,12 +148,12 @@ func comesBackAs(snapshot map[string]string) {
 	}
 }
 
-// changedEnv reports whether an apply got as far as the file of comesBackAs.
+// changedEnv reports whether an apply changed the file of comesBackAs.
 func changedEnv(m *machine, t *testing.T, before map[string]string) bool {
 	return m.snapshot(t)["etc/environment"] != before["etc/environment"]
 }
 
-// left runs a leave to its end, with nodejoin's own folder.
+// left runs a complete leave, including nodejoin's own folder.
 func left(t *testing.T, h host.Host) error {
 	t.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
@@ -175,7 +174,7 @@ func left(t *testing.T, h host.Host) error {
 	return err
 }
 
-// leftBy are the items that a leave left, each with its reason.
+// leftBy returns the items that a leave left, each with its reason.
 func leftBy(reply executor.LeaveReply) map[string]string {
 	out := map[string]string{}
 	for _, i := range reply.Items {
@@ -186,7 +185,7 @@ func leftBy(reply executor.LeaveReply) map[string]string {
 	return out
 }
 
-// joined is a machine in the scenario's last state, with the snapshot from before.
+// joined returns a machine in the scenario's last state, with the snapshot from before.
 func (s scenario) joined(t *testing.T, a steps.Artifacts) (*machine, map[string]string) {
 	t.Helper()
 	m := newMachine(t, s.os)
@@ -203,7 +202,7 @@ func (s scenario) joined(t *testing.T, a steps.Artifacts) (*machine, map[string]
 	return m, before
 }
 
-// leave undoes whatever a kind did, and only that; a second leave finds nothing.
+// leave undoes everything that a kind did and nothing else; a second leave finds nothing.
 func TestLeave(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -228,7 +227,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// A leave that ends before any of its mutating calls is finished by the next one.
+// A leave that ends before any of its mutating calls is completed by the next one.
 func TestLeaveInterrupted(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -266,7 +265,7 @@ func TestLeaveInterrupted(t *testing.T) {
 	}
 }
 
-// An apply that was interrupted anywhere can be left as well.
+// A machine can leave after an apply that was interrupted anywhere.
 func TestLeaveAfterInterruptedApply(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -307,8 +306,8 @@ func TestLeaveAfterInterruptedApply(t *testing.T) {
 	}
 }
 
-// What was there before comes back as it was: content, access and values, of large
-// and private files too, and a record does not hold what others may not read.
+// What was there before is restored with content, access and values, including large and private files, and a record
+// does not hold what others may not read.
 func TestLeaveRestores(t *testing.T) {
 	m := newMachine(t, "windows")
 	ctx := t.Context()
@@ -346,8 +345,8 @@ func TestLeaveRestores(t *testing.T) {
 	}
 }
 
-// What programs of ours made goes with all that is in it, and links in it are not
-// followed; what was there before the service stays, and is said.
+// What our programs made is removed with everything in it, without following links. What was there before the service
+// stays and is reported.
 func TestLeaveMade(t *testing.T) {
 	m := newMachine(t, "windows")
 	stepstest.Put(t, m, `C:\old\theirs.txt`, "x")
@@ -384,8 +383,8 @@ func TestLeaveMade(t *testing.T) {
 	}
 }
 
-// A folder of ours that holds what others put there stays, and is named; so does a
-// service that somebody else registered under our name.
+// A folder of ours in which others have put something stays and is reported, and so does a service that somebody else
+// registered under our name.
 func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	m := newMachine(t, "windows")
 	ctx := t.Context()
@@ -418,8 +417,7 @@ func TestLeaveKeepsWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-// An authority that somebody else trusts as well by now does not hold up a leave: what
-// nodejoin added goes, theirs stays.
+// An authority that somebody else has added, too, does not stop a leave: nodejoin's entry is removed, theirs stays.
 func TestLeaveTrustedByOthers(t *testing.T) {
 	m := newMachine(t, "windows")
 	ca := stepstest.TestAuthority(t)
@@ -439,7 +437,7 @@ func TestLeaveTrustedByOthers(t *testing.T) {
 	}
 }
 
-// A claim that no kind knows how to undo is refused before anything is changed.
+// A claim that no kind can undo is refused before anything is changed.
 func TestClaimWithoutUndo(t *testing.T) {
 	m := newMachine(t, "windows")
 	f, err := m.Facts(context.Background())

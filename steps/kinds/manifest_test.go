@@ -28,7 +28,7 @@ metadata: {name: settings, namespace: tools, labels: {example.com/team: a}}
 data: {one: "1", two: "2"}
 `
 
-// runOnce takes a step through steps.Run; changed tells what it came to.
+// runOnce runs a step with steps.Run; changed reports whether it changed something.
 func runOnce(t *testing.T, k kube.API, m *kinds.Manifest) (changed bool, err error) {
 	t.Helper()
 	e := &steps.Env{Node: "win-1", StepID: "m", Progress: func(event.StepProgress) {}}
@@ -54,7 +54,7 @@ func parsed(t *testing.T, text string) []kube.Manifest {
 	return list
 }
 
-// diffs are the fields that a check finds.
+// diffs returns the fields that differ in a check.
 func diffs(t *testing.T, k kube.Reader, m *kinds.Manifest) string {
 	t.Helper()
 	c, err := m.Check(t.Context(), k, &steps.Env{Node: "win-1"})
@@ -69,7 +69,7 @@ func diffs(t *testing.T, k kube.Reader, m *kinds.Manifest) string {
 	return strings.Join(out, "\n")
 }
 
-// Fresh, applied again, drifted, and with fields that are wanted no more.
+// Fresh, applied again, drifted, and with fields that are no longer wanted.
 func TestManifest(t *testing.T) {
 	k := manifestCluster(t)
 	m := &kinds.Manifest{Content: manifestText}
@@ -103,7 +103,7 @@ func TestManifest(t *testing.T) {
 	if changed, err := runOnce(t, k, m); err != nil || !changed {
 		t.Errorf("forced: %v, %v", changed, err)
 	}
-	// A field that nodejoin wants no more goes, one of others stays.
+	// A field that nodejoin no longer wants is removed; fields of others stay.
 	m.Content = strings.Replace(manifestText, `one: "1", `, "", 1)
 	if have := diffs(t, k, m); have != "ConfigMap tools/settings data.one: 1 -> " {
 		t.Errorf("one less: %s", have)
@@ -113,7 +113,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// What is not there and somebody else's is left alone; what is there gets its field.
+// An absent object of somebody else is not created; an existing one gets its field.
 func TestManifestOfSomebodyElse(t *testing.T) {
 	k := manifestCluster(t)
 	const selector = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: kube-proxy, namespace: " +
@@ -141,7 +141,7 @@ func TestManifestOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// dying fails every call that changes something but the first few.
+// dying fails every mutating call except the first few.
 type dying struct {
 	kube.API
 	left int
@@ -154,7 +154,7 @@ func (d *dying) ApplyManifest(ctx context.Context, want kube.Manifest) error {
 	return d.API.ApplyManifest(ctx, want)
 }
 
-// A run that was interrupted between two objects is finished by the next.
+// A run that was interrupted between two objects is completed by the next one.
 func TestManifestInterrupted(t *testing.T) {
 	k := manifestCluster(t)
 	m := &kinds.Manifest{Content: manifestText}
@@ -175,10 +175,10 @@ func TestManifestInterrupted(t *testing.T) {
 	}
 }
 
-// slowly serves a kind some looks after its definition was applied.
+// slowly serves a kind only some checks after its definition was applied.
 type slowly struct {
 	kube.API
-	looks int // until it is served; negative = never
+	looks int // checks until it is served; negative = never
 	there bool
 }
 
@@ -210,8 +210,8 @@ func (s *slowly) ApplyManifest(ctx context.Context, want kube.Manifest) error {
 	return s.API.ApplyManifest(ctx, want)
 }
 
-// An object whose kind is defined by the plan itself waits until it is served, in the same
-// step and in another; a kind that nothing defines is refused, and the wait has its bound.
+// An object whose kind the plan itself defines waits until the kind is served, in the same step and in another. A kind
+// that nothing defines is refused, and the wait has a timeout.
 func TestManifestOfAKindThatComes(t *testing.T) {
 	both := &kinds.Manifest{Content: widgets + widget}
 	first, second := &kinds.Manifest{Content: widgets}, &kinds.Manifest{Content: widget}
@@ -241,7 +241,7 @@ func TestManifestOfAKindThatComes(t *testing.T) {
 			if have := plan(k); !slices.Equal(have, []string{"", ""}) {
 				t.Errorf("afterwards: %q", have)
 			}
-			// A run that ended before the kind was served: the next one waits.
+			// A run ended before the kind was served; the next one waits.
 			k.looks = 2
 			if have := plan(k); !slices.Equal(have, []string{"wait", "create"}) {
 				t.Errorf("not served any more: %q", have)

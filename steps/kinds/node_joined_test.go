@@ -16,7 +16,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// oneNode is a cluster with one Node; it dies before its call number limit.
+// oneNode is a cluster with one Node. It fails from call number limit on.
 type oneNode struct {
 	kube.API
 	node  kube.Node
@@ -100,8 +100,7 @@ func (o *oneNode) run(step any, kind string, limit int) executor.RunResult {
 		nil, e, func(event.Event) {}, executor.Target{Kinds: Catalog(), Kube: o})
 }
 
-// A Node takes pods only in the end, whichever run comes there; a run that dies on the
-// way leaves it to the next one.
+// A Node accepts pods only at the end, whichever run gets there. A run that dies on the way leaves it to the next one.
 func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	foreign := kube.Taint{Key: "os", Value: "windows", Effect: "NoSchedule"}
 	start := kube.Node{Name: "win-1", Unschedulable: true, OwnCordon: "upgrade",
@@ -134,7 +133,7 @@ func TestNodeJoinedDiesAnywhere(t *testing.T) {
 	}
 }
 
-// A cordon of a person is not nodejoin's to touch, also where its own note is there still.
+// nodejoin does not remove a person's cordon, even if its own note is still there.
 func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
 	for _, annotations := range []map[string]string{nil, {kube.CordonedBy: "upgrade"}} {
 		o := &oneNode{node: kube.Node{Unschedulable: true, Annotations: annotations}}
@@ -145,8 +144,8 @@ func TestNodeJoinedKeepsForeignCordon(t *testing.T) {
 	}
 }
 
-// Labels and taints follow the plan: what it gave and names no more goes, what is
-// others' stays, and a run that dies between is finished by the next one.
+// Labels and taints follow the plan: those that the plan no longer names are removed, others' stay, and a run that
+// dies on the way is completed by the next one.
 func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
 	start := kube.Node{Name: "win-1", Labels: map[string]string{"theirs": "x"},
@@ -213,8 +212,8 @@ func TestLabelsAndTaintsFollowThePlan(t *testing.T) {
 	}
 }
 
-// A Node gets back what a plan has changed of its labels and taints, and keeps what anybody
-// else has; a call that dies is finished by the next one.
+// A Node's labels and taints that a plan changed are restored, and anybody else's stay. An interrupted call is
+// completed by the next one.
 func TestNodeGivenRestore(t *testing.T) {
 	taint := func(key, value string) kube.Taint { return kube.Taint{Key: key, Value: value, Effect: "NoSchedule"} }
 	labels := func(m map[string]string) *NodeLabels { return &NodeLabels{Labels: m} }

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// Ports that a program has are not taken from it, and the error says which.
+// Ports that a program uses are not reserved; the error names them.
 func TestReservedPortsInUse(t *testing.T) {
 	dir := t.TempDir()
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: "windows"})

@@ -14,8 +14,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// changing is a machine whose HNS answers with an error at first, as it does while a
-// virtual switch is made or the service restarts.
+// changing is a machine whose HNS returns errors at first, as while a virtual switch is created or the service
+// restarts.
 type changing struct {
 	host.Host
 	errors int
@@ -44,8 +44,8 @@ func withNetwork(t *testing.T) host.Host {
 	return h
 }
 
-// TestHNSGateOutlivesErrors: an error of HNS is not yet its answer while the gate has time; one that
-// waiting cannot help ends it.
+// TestHNSGateOutlivesErrors: the gate retries errors of HNS while it has time. An error that waiting cannot fix ends
+// it.
 func TestHNSGateOutlivesErrors(t *testing.T) {
 	rpc := errors.New("RPC server is unavailable (0x800706ba)")
 	c := &changing{Host: withNetwork(t), errors: 4, err: rpc}

@@ -74,8 +74,8 @@ func TestRebootMay(t *testing.T) {
 	}
 }
 
-// TestRebootIsWanted: what each place says, whether it counts with a policy, and whether
-// later steps must wait for it.
+// TestRebootIsWanted: what each place reports, whether it counts with a policy, and whether later steps must wait for
+// it.
 func TestRebootIsWanted(t *testing.T) {
 	const windows = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
 	one := host.RegistryValue{Type: "dword", Number: 1}
@@ -128,8 +128,8 @@ func TestRebootIsWanted(t *testing.T) {
 	}
 }
 
-// TestRebootBeforeFeatures: it is wanted for what Windows waits for, as long as a feature is
-// off that waits for nothing itself, and for nothing else.
+// TestRebootBeforeFeatures: a reboot that Windows waits for is needed while a feature is off that is not itself
+// pending, and for nothing else.
 func TestRebootBeforeFeatures(t *testing.T) {
 	const windows = `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\`
 	for _, c := range []struct {
@@ -181,13 +181,13 @@ func TestRebootBeforeFeatures(t *testing.T) {
 	}
 }
 
-// pends notes in a key that Windows waits to be rebooted.
+// pends makes a registry key say that Windows waits for a reboot.
 func pends(t *testing.T, h *sandbox.Host, key string) {
 	t.Helper()
 	stepstest.Must(t, h.SetRegistryValue(t.Context(), key, "x", host.RegistryValue{Type: "dword", Number: 1}))
 }
 
-// TestRebootIsForeseen: a plan says that there will be one, and that later steps wait.
+// TestRebootIsForeseen: a plan shows the reboot, and that later steps wait for it.
 func TestRebootIsForeseen(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	list := []steps.Spec{
@@ -205,8 +205,8 @@ func TestRebootIsForeseen(t *testing.T) {
 	}
 }
 
-// TestFeatureUnknown: a feature that Windows does not know is told by its name; one that
-// cannot be asked for is neither absent nor off.
+// TestFeatureUnknown: the error names a feature that Windows does not have. A feature whose state cannot be read is
+// neither absent nor off.
 func TestFeatureUnknown(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	r := stepstest.Apply(t, h, stepstest.Memory{},
@@ -230,7 +230,7 @@ func TestFeatureUnknown(t *testing.T) {
 	}
 }
 
-// TestLeaveTurnsFeatureOff: one that was on stays.
+// TestLeaveTurnsFeatureOff: a feature that was on before stays on.
 func TestLeaveTurnsFeatureOff(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows").(*sandbox.Host)
 	list := []steps.Spec{stepstest.Spec("feature", "a", &kinds.Feature{Name: "Microsoft-Hyper-V"}),

@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// A run that looked before another one wrote the record goes on from what that one wrote.
+// A run whose check came before another run wrote the record continues from what that run wrote.
 func TestRecordIsReadUnderTheLock(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Applied(t, h, programs, machineOf("one"))

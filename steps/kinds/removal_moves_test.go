@@ -8,8 +8,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// Plugins that the new version lacks go, with what the old one had only; what others have put beside them stays, and
-// what an old plugin had replaced comes back.
+// Plugins that only the old version has are removed; what others have put beside them stays, and what an old plugin
+// had replaced is restored.
 func TestPluginsOfAnOldVersion(t *testing.T) {
 	for _, os := range []string{"windows", "linux"} {
 		dir, exe, sep := `C:\opt\cni\bin`, ".exe", `\`
@@ -33,8 +33,8 @@ func TestPluginsOfAnOldVersion(t *testing.T) {
 	}
 }
 
-// A step whose thing moves leaves nothing behind where it was: a program that a service runs, what another file of
-// its folder stays for, a folder below which the new one lies, and a path that is only written otherwise.
+// A step whose target moves leaves nothing behind at the old place: a program that a service runs, a folder that stays
+// because of another file in it, a folder above the new one, and a path that is only spelled differently.
 func TestMovedSteps(t *testing.T) {
 	file := func(id, path string) steps.Spec {
 		return stepstest.Spec("file", id, &kinds.File{Path: path, Content: id})
@@ -70,7 +70,7 @@ func TestMovedSteps(t *testing.T) {
 	}
 }
 
-// A path that is written in another way is the same one on Windows, and nothing moves.
+// On Windows a path that is spelled differently is the same path, and nothing moves.
 func TestSamePathStays(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	for _, path := range []string{`C:\Site\Conf`, `c:\site\conf`} {

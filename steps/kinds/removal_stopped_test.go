@@ -12,9 +12,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestStoppedDependent: a service on which another one depends is unregistered after that one, or after the step
-// that takes the dependency away, also where an interrupted run has stopped the other one: a stopped service that
-// depends on it keeps it as well.
+// TestStoppedDependent: a service on which another one depends is unregistered after that one, or after the step that
+// removes the dependency, also if an interrupted run has stopped the other one: a stopped dependent counts, too.
 func TestStoppedDependent(t *testing.T) {
 	exe := stepstest.Spec("file", "exe", &kinds.File{Path: `C:\k\app.exe`, Content: "stand-in"})
 	service := func(name string, dependsOn ...string) steps.Spec {
@@ -33,7 +32,7 @@ func TestStoppedDependent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := openBox(t, "windows")
-			// The one that is depended on is made last: the order of the claims says the contrary.
+			// The dependency is created last, so the order of the claims is the opposite.
 			for _, list := range [][]steps.Spec{both, {exe, service("app")}, both} {
 				_, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", list)
 				stepstest.Must(t, err)
@@ -55,7 +54,7 @@ func TestStoppedDependent(t *testing.T) {
 	}
 }
 
-// A service that somebody changed stays, and so does the one that it depends on: neither is stopped.
+// A service that somebody changed stays, and so does the service that it depends on: neither is stopped.
 func TestDependentThatWasChanged(t *testing.T) {
 	for _, running := range []bool{true, false} {
 		h := openBox(t, "windows")

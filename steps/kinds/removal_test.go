@@ -23,8 +23,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestRemovalOfPlans: what a plan no longer names goes once; what another plan of the machine
-// has, or no plan, stays.
+// TestRemovalOfPlans: what a plan no longer names is removed once. What another plan of the machine has, or no plan,
+// stays.
 func TestRemovalOfPlans(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	plan := func(plan string, names ...string) {
@@ -55,7 +55,7 @@ func TestRemovalOfPlans(t *testing.T) {
 	plan("one")
 	there("b", "c", "d")
 
-	// Set by hand since: it is no longer the plan's.
+	// Somebody has set it since, so it no longer belongs to the plan.
 	set := func(n uint64) {
 		stepstest.Must(t, h.SetRegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a", host.RegistryValue{Type: "dword",
 			Number: n}))
@@ -64,7 +64,7 @@ func TestRemovalOfPlans(t *testing.T) {
 	plan("one")
 	there("a", "b", "c", "d")
 
-	// Given again, what is restored is what was there.
+	// If the plan names it again, what is restored later is what was there then.
 	plan("one", "a")
 	plan("one")
 	if v, err := h.RegistryValue(t.Context(), `HKLM\SOFTWARE\Test`, "a"); err != nil || v.Number != 5 {
@@ -72,9 +72,8 @@ func TestRemovalOfPlans(t *testing.T) {
 	}
 }
 
-// TestUntilLeave: what a step makes until the machine leaves goes with a leave only, as the rule by which SSH
-// stays open: a run on the machine itself has no step for it, and must not close the way for the next run from
-// elsewhere.
+// TestUntilLeave: what a step makes "until leave" is removed only by a leave, like the rule that keeps SSH reachable:
+// a run on the machine itself has no step for it, and must not cut off the next run from elsewhere.
 func TestUntilLeave(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	rule := stepstest.Spec("firewall_rule", "rule", &kinds.FirewallRule{FirewallRule: host.FirewallRule{
@@ -101,8 +100,8 @@ func value(name string, n uint64) steps.Spec {
 		RegistryValue: host.RegistryValue{Type: "dword", Number: n}})
 }
 
-// What was changed since nodejoin made it is shown and kept, unless the run is told to
-// remove it; what is kept by the plan is forgotten.
+// What was changed since nodejoin made it is shown and kept, unless the run is told to remove it. What the plan keeps
+// is forgotten.
 func TestRemovalOfChanged(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	file := func(name string, keep bool) steps.Spec {
@@ -142,8 +141,8 @@ func TestRemovalOfChanged(t *testing.T) {
 	there("c", true)
 }
 
-// What a step kept stays as it goes out of the plan; plan says so once, and neither a plan nor
-// a leave has it any more.
+// What a step with keep made stays when the plan drops the step. plan says so once; after that neither plan nor leave
+// knows it.
 func TestKeptIsForgotten(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	kept := stepstest.Spec("file", "kept", &kinds.File{Path: `C:\kept`, Content: "ours"})
@@ -170,7 +169,7 @@ func TestKeptIsForgotten(t *testing.T) {
 	}
 }
 
-// A step keeps everything that it claims: no plan removes what its own steps make.
+// A step protects everything that it claims: no plan removes what its own steps make.
 func TestNothingOfItsOwnIsRemoved(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -192,7 +191,7 @@ func TestNothingOfItsOwnIsRemoved(t *testing.T) {
 	}
 }
 
-// transition is a machine that goes from one plan to another.
+// transition is a machine that changes from one plan to another.
 type transition struct {
 	name     string
 	os       string
@@ -266,8 +265,8 @@ func containerd() steps.Spec {
 	return stepstest.Spec("service", "containerd", s)
 }
 
-// The end of an apply depends on the plan alone, not on the plan before it; a run that ends
-// before any of its mutating calls is finished by the next one.
+// The result of an apply depends on the plan alone, not on the plan before it. A run that ends before any of its
+// mutating calls is completed by the next one.
 func TestTransitions(t *testing.T) {
 	all, art := transitions(t)
 	for _, s := range all {
@@ -275,8 +274,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// run goes from the one plan to the other, killed before each mutating call in turn, and back. seed puts onto the
-// machine what is there before.
+// run changes from one plan to the other, killed before each mutating call in turn, and back. seed creates what is
+// there before.
 func (s transition) run(t *testing.T, art steps.Artifacts, seed func(*box)) {
 	apply := func(list []steps.Spec) *box {
 		t.Helper()
@@ -312,8 +311,7 @@ func (s transition) run(t *testing.T, art steps.Artifacts, seed func(*box)) {
 	}
 }
 
-// ended wants that a further run brings the machine to its end, and that one more finds
-// nothing to do.
+// ended checks that one more run brings the machine to its end state, and that the run after it finds no changes.
 func ended(t *testing.T, h *box, art steps.Artifacts, list []steps.Spec, want *box, when string) {
 	t.Helper()
 	if _, err := stepstest.Plan(t.Context(), h, art, "p", list); err != nil {
@@ -330,7 +328,7 @@ func ended(t *testing.T, h *box, art steps.Artifacts, list []steps.Spec, want *b
 	}
 }
 
-// box is a sandbox with its folder.
+// box is a sandbox and its folder.
 type box struct {
 	*sandbox.Host
 	dir string
@@ -350,7 +348,7 @@ var trailing = regexp.MustCompile(`,(\n *})`)
 
 var pids = regexp.MustCompile(`"(pid|started|[a-z_]*time)": [^,\n]*,?\n *`)
 
-// state is every file, and all that is not a file, without nodejoin's own folder.
+// state returns every file and all state that is not in files, without nodejoin's own folder.
 func (b *box) state(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := b.Facts(t.Context())

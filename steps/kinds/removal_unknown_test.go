@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// A step whose name is not known yet may be any of its sort: nothing of that sort goes. What it says besides its
-// name does not matter, and neither does it for other sorts.
+// A step whose name is not known yet may make anything of its sort, so nothing of that sort is removed. Its other
+// arguments do not matter, and neither does it for other sorts.
 func TestUnknownIsNotGone(t *testing.T) {
 	later := steps.Ref("vip.address")
 	port := func(name, ports string) steps.Spec {
@@ -62,7 +62,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 	}
 }
 
-// A step that cannot be read is an error of the check and of the removal, and nothing goes.
+// A step that cannot be decoded is an error of the check and of the removal, and nothing is removed.
 func TestUnreadableStepRemovesNothing(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	_, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", []steps.Spec{value("a", 1), value("b", 1)})

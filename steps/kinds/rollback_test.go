@@ -20,7 +20,7 @@ import (
 var programs = stepstest.Memory{"http://m/one": []byte("stand-in one"), "http://m/two": []byte("stand-in two"),
 	"http://m/three": []byte("stand-in three")}
 
-// withSnapshot applies the list with a snapshot; the executor is that of one connection.
+// withSnapshot applies the list with a snapshot. The executor belongs to one connection.
 func withSnapshot(t *testing.T, h host.Host, list []steps.Spec) *executor.Executor {
 	t.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), h, programs, func(event.Event) {})
@@ -43,8 +43,8 @@ func running(t *testing.T, h host.Host, name string) []string {
 	return svc.Environment
 }
 
-// machineOf is a service with a secret in its environment, its program, a variable with
-// another secret, and what is not nodejoin's.
+// machineOf returns a service with a secret in its environment, its program, a variable with another secret, and
+// things that are not nodejoin's.
 func machineOf(generation string) []steps.Spec {
 	svc := stepstest.Service("worker", `C:\k\worker.exe`)
 	svc.Environment, svc.SensitiveEnvironment = []string{"TOKEN=service-secret-" + generation}, []string{"TOKEN"}
@@ -62,8 +62,8 @@ func machineOf(generation string) []steps.Spec {
 	}
 }
 
-// A rollback restores what was changed since the snapshot, by whatever connection: secrets
-// are not in the record on the way, and what nodejoin stores for a leave stays.
+// A rollback restores what was changed since the snapshot, by whatever connection. Meanwhile the record holds no
+// secrets, and what nodejoin stores for a leave stays.
 func TestRollback(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	// too large for the record
@@ -75,7 +75,7 @@ func TestRollback(t *testing.T) {
 	if record := stepstest.Text(t, h, `C:\ProgramData\nodejoin\record.json`); strings.Contains(record, "-secret-") {
 		t.Error("the record holds a secret")
 	}
-	for range 2 { // of the connection that made the changes, then of another, which is told the same
+	for range 2 { // the connection that made the changes, then another one, which gets the same reply
 		reply, err := x.Rollback(t.Context(), executor.RollbackRequest{Node: "win-1"})
 		stepstest.Must(t, err)
 		if reply.Err != nil || len(reply.Left) > 0 || reply.Before == nil || reply.Before.Version != "1.35.4" ||
@@ -102,8 +102,8 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// A snapshot that is verified leaves nothing behind, and nothing can be rolled back any
-// more; one of another connection goes on.
+// A verified snapshot leaves nothing behind, and nothing can be rolled back any more. A snapshot of another connection
+// continues.
 func TestSnapshotVerified(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Applied(t, h, programs, machineOf("one"))
@@ -128,7 +128,7 @@ func TestSnapshotVerified(t *testing.T) {
 	stepstest.Settled(t, h, programs, machineOf("three"))
 }
 
-// A running service that the run did not touch is not stopped by a rollback.
+// A rollback does not stop a running service that the run did not touch.
 func TestRollbackLeavesRunningAlone(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	list := machineOf("one")

@@ -128,7 +128,7 @@ func external(kind string, vni uint32) *kinds.HNSNetwork {
 	return &kinds.HNSNetwork{Name: "External", Type: kind, Subnet: "192.168.255.0/30", Gateway: "192.168.255.1", VNI: vni}
 }
 
-// lasting wants the network, and that a boot leaves it.
+// lasting checks that the network exists and survives a boot.
 func lasting(kind string) func(*testing.T, host.Host) {
 	return func(t *testing.T, h host.Host) {
 		stepstest.Must(t, h.Reboot(t.Context()))

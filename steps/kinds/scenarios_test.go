@@ -10,8 +10,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// scenario is a machine on which before was applied and drift was done, to be
-// brought to list.
+// scenario is a machine on which before is applied, then drift happens, and then list is applied.
 type scenario struct {
 	name   string
 	os     string
@@ -34,7 +33,7 @@ func (s scenario) open(t *testing.T, a steps.Artifacts) host.Host {
 	return h
 }
 
-// scenarios are all of them, with the artifacts that they use.
+// scenarios returns all scenarios, with the artifacts that they use.
 func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 	art := stepstest.Memory{"http://m/one": []byte("program one"), "http://m/two": []byte("program two"),
 		"http://m/1.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c1", "bin/ctr.exe", "t1", "bin/doc.txt", "d"),
@@ -43,7 +42,7 @@ func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 		joinScenarios(t), kernelScenarios()), art
 }
 
-// runs wants the services to run.
+// runs checks that the services run.
 func runs(names ...string) func(t *testing.T, h host.Host) {
 	return func(t *testing.T, h host.Host) {
 		for _, n := range names {
@@ -54,7 +53,7 @@ func runs(names ...string) func(t *testing.T, h host.Host) {
 	}
 }
 
-// holds wants the file to have the content.
+// holds checks that the file has the content.
 func holds(path, want string) func(t *testing.T, h host.Host) {
 	return func(t *testing.T, h host.Host) {
 		if have := stepstest.Text(t, h, path); have != want {

@@ -48,8 +48,8 @@ func TestServiceThatEnds(t *testing.T) {
 	}
 }
 
-// looping is a machine whose manager starts services again that have ended; altered is
-// true once somebody has changed a registration, until it is written again.
+// looping is a machine whose service manager restarts services that have exited. altered is true after somebody has
+// changed a registration, until it is written again.
 type looping struct {
 	host.Host
 	crashes, altered bool
@@ -77,8 +77,8 @@ func (l *looping) StopService(ctx context.Context, name string) error {
 	return l.Host.StopService(ctx, name)
 }
 
-// TestServiceThatRestarts: it is an error at once and not a wait for the day on which
-// it stays; it is found by the next check, and can be stopped.
+// TestServiceThatRestarts: a service that exits again and again is an error at once; the step does not wait for it to
+// stay up. The next check finds it, and it can be stopped.
 func TestServiceThatRestarts(t *testing.T) {
 	h := &looping{Host: stepstest.OpenHost(t, "windows"), crashes: true}
 	stepstest.Put(t, h, `C:\k\x.exe`, "x")
@@ -100,8 +100,8 @@ func TestServiceThatRestarts(t *testing.T) {
 	stepstest.Settled(t, h, stepstest.Memory{}, list)
 }
 
-// TestServiceAlteredByHand: its registration is written again and it is started from
-// that, also when a run ended in between.
+// TestServiceAlteredByHand: the registration is written again and the service started from it, also if a run ended in
+// between.
 func TestServiceAlteredByHand(t *testing.T) {
 	h := &looping{Host: stepstest.OpenHost(t, "windows")}
 	stepstest.Put(t, h, `C:\k\x.exe`, "x")
@@ -164,7 +164,7 @@ func TestGateTimeout(t *testing.T) {
 	}
 }
 
-// late is a machine on which a program writes a file after it was looked for twice.
+// late is a machine whose program writes a file after two checks for it.
 type late struct {
 	host.Host
 	looks int
@@ -190,7 +190,7 @@ func TestGateIsReached(t *testing.T) {
 	}
 }
 
-// slow is a machine whose services take some looks to come up.
+// slow is a machine whose services need several checks to start.
 type slow struct {
 	host.Host
 	looks, left int
@@ -230,11 +230,11 @@ func TestServiceThatStartsSlowly(t *testing.T) {
 	stepstest.Settled(t, s, stepstest.Memory{}, list)
 }
 
-// busy is a machine with a service that is still starting, and takes no stop until it runs.
+// busy is a machine with a service that is still starting and accepts no stop until it runs.
 type busy struct {
 	host.Host
 	name string
-	left int // looks until it runs
+	left int // checks until it runs
 }
 
 func (b *busy) Service(ctx context.Context, name string) (host.Service, error) {
@@ -253,7 +253,7 @@ func (b *busy) StopService(ctx context.Context, name string) error {
 	return b.Host.StopService(ctx, name)
 }
 
-// TestDependentThatStarts: a service is stopped for a change while one that depends on it still starts.
+// TestDependentThatStarts: a service is stopped for a change while a service that depends on it is still starting.
 func TestDependentThatStarts(t *testing.T) {
 	b := &busy{Host: stepstest.OpenHost(t, "windows"), name: "b"}
 	stepstest.Put(t, b, `C:\k\x.exe`, "x")
@@ -269,8 +269,8 @@ func TestDependentThatStarts(t *testing.T) {
 	stepstest.Settled(t, b, stepstest.Memory{}, list("-v"))
 }
 
-// What the program wrote when it was ready the last time goes before it starts again, and only then: its gate would
-// be open before the program is.
+// What the program wrote when it was last ready is removed before it starts again, and only then: otherwise its gate
+// would be open before the program is ready.
 func TestServiceRenews(t *testing.T) {
 	h := stepstest.OpenHost(t, "linux")
 	stepstest.Put(t, h, "/opt/tool", "x")

@@ -25,7 +25,7 @@ func servingRequest(change func(*kube.ServingRequest)) kube.ServingRequest {
 	return q
 }
 
-// servingCluster has the requests that are given, from an age on.
+// servingCluster has the given requests from a certain age on.
 type servingCluster struct {
 	kube.API
 	start    time.Time
@@ -55,8 +55,8 @@ func (s *servingCluster) Info(context.Context) (kube.Info, error) {
 	return kube.Info{Server: "https://192.0.2.10:6443"}, nil
 }
 
-// TestServingCertificateOfOthers: even where the plan says that an address is the node's, a certificate for one
-// of the API server, a Service or another Node is not approved.
+// TestServingCertificateOfOthers: a certificate for an address of the API server, a Service or another Node is not
+// approved, even if the plan says that the address is the node's.
 func TestServingCertificateOfOthers(t *testing.T) {
 	for ip, whose := range map[string]string{"192.0.2.10": "that of the API server",
 		"10.96.0.1": "Service default/kubernetes", "192.0.2.22": "Node win-2"} {
@@ -76,7 +76,7 @@ func (s *servingCluster) ApproveRequest(_ context.Context, name string) error {
 	return nil
 }
 
-// TestServingCertificateOfNode: what is the node's is approved, and nothing else.
+// TestServingCertificateOfNode: a request for the node's own names and addresses is approved, and nothing else.
 func TestServingCertificateOfNode(t *testing.T) {
 	for _, c := range []struct {
 		why    string // "" = approved
@@ -131,8 +131,8 @@ func TestServingCertificateOfNode(t *testing.T) {
 	}
 }
 
-// TestServingCertificateWaits: without a request a step that waits waits, another is
-// in order; the newest request counts.
+// TestServingCertificateWaits: without a request, a step with wait waits and another has no changes. The newest
+// request counts.
 func TestServingCertificateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &servingCluster{start: time.Now(), requests: func(age time.Duration) []kube.ServingRequest {

@@ -20,7 +20,7 @@ func sourceVIP(subnet string) []steps.Spec {
 		Network: "flannel.4096", Subnet: subnet})}
 }
 
-// racing is a machine on which a plugin reserves an address just before we do.
+// racing is a machine on which a plugin reserves an address just before nodejoin does.
 type racing struct {
 	host.Host
 	lost int
@@ -52,7 +52,7 @@ func TestSourceVIPSkipsWhatOthersTake(t *testing.T) {
 	}
 }
 
-// The output is known from the store alone, without any record.
+// The output comes from the store alone, without a record.
 func TestSourceVIPIsRead(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	stepstest.Put(t, h, store+`\10.244.3.77`, "kube-proxy\r\nsource-vip")

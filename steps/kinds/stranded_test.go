@@ -20,8 +20,8 @@ const (
 	strandedPipe = `\\.\pipe\containerd-containerd`
 )
 
-// strandedNode is a machine whose containerd runs three pods, each with a shim and an endpoint in a network that was
-// there before nodejoin.
+// strandedNode is a machine whose containerd runs three pods, each with a shim and an endpoint in a network that
+// existed before nodejoin.
 func strandedNode(t *testing.T) *machine {
 	t.Helper()
 	ctx := t.Context()
@@ -43,15 +43,15 @@ func strandedNode(t *testing.T) *machine {
 	return m
 }
 
-// hung is a machine whose container runtime answers, but ends no pod.
+// hung is a machine whose container runtime answers but does not end pods.
 type hung struct{ host.Host }
 
 func (hung) RemovePod(context.Context, string, string) error {
 	return errors.New("no answer within 1m0s")
 }
 
-// A leave ends what containerd has left of its pods, if it ends none of them, has crashed, or is no longer
-// registered: the shims with their program, and the endpoints in a network that stays; wherever the leave was killed.
+// A leave ends what containerd has left of its pods if containerd does not end them, has crashed, or is no longer
+// registered: the shims with their programs, and the endpoints in a network that stays, wherever the leave was killed.
 func TestLeaveEndsStrandedPods(t *testing.T) {
 	for name, strand := range map[string]func(t *testing.T, m *machine) host.Host{
 		"works": func(_ *testing.T, m *machine) host.Host { return m },
@@ -106,7 +106,7 @@ func wantNoPods(t *testing.T, m *machine, when string) {
 	}
 }
 
-// The pods of a runtime whose shims are not nodejoin's are not killed: that they do not end is an error.
+// A leave does not kill the pods of a runtime whose shims are not nodejoin's; pods that do not end are an error.
 func TestLeaveKillsNoShimsOfOthers(t *testing.T) {
 	m := newMachine(t, "windows")
 	stepstest.Put(t, m, strandedShim, "theirs")

@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestTokenFileOfNode: a token is renewed when it is another account's, does not end with this Node, or has less
+// TestTokenFileOfNode: a token is renewed if it belongs to another account, is not bound to this Node, or has less
 // than a third of its life left.
 func TestTokenFileOfNode(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestTokenFileOfNode(t *testing.T) {
 	}
 }
 
-// renewer gives tokens of an hour, and counts.
+// renewer mints tokens of an hour and counts them.
 type renewer struct {
 	asked []steps.TokenRenewal
 	err   error
@@ -54,7 +54,7 @@ func (r *renewer) Renew(_ context.Context, of steps.TokenRenewal) (string, error
 }
 
 // TestTokenFileRenewsItself: without a token of the plan, as in nodejoin's service on the node, the file's own token
-// gets the next one. One that has ended cannot; a renewal that fails leaves the file.
+// is used to renew it. An expired token cannot be renewed; a failed renewal does not change the file.
 func TestTokenFileRenewsItself(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
 	put := func(token string) {
@@ -119,7 +119,7 @@ func TestTokenFileRenewsItself(t *testing.T) {
 	}
 }
 
-// wrapRemedy shows the remedy of an error in its detail.
+// wrapRemedy adds the remedy of an error to its detail.
 func wrapRemedy(err error) error {
 	var se *steps.Error
 	if errors.As(err, &se) {
