@@ -25,7 +25,8 @@ func TestResolveArgs(t *testing.T) {
 		"three NULs":       "\x00fact.a\x00fact.a\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := map[string]any{"text": text, "list": []any{text, "\x00", text}, "in": map[string]any{"n": 1.0, "t": text}}
+			in := map[string]any{"text": text, "list": []any{text, "\x00", text},
+				"in": map[string]any{"n": 1.0, "t": text}}
 			var have any
 			if err := json.Unmarshal(steps.ResolveArgs(steps.MustArgs(in), values), &have); err != nil {
 				t.Fatal(err)

@@ -85,7 +85,8 @@ func (x *Run) Do(ctx context.Context) error {
 
 func (x *Run) finish(ctx context.Context, r *File) error {
 	if r.Starts++; r.Starts > MaxStarts {
-		return fmt.Errorf("the machine booted %d times while the plan was being finished; it is not tried again", r.Starts)
+		return fmt.Errorf("the machine booted %d times while the plan was being finished; it is not tried again",
+			r.Starts)
 	}
 	text, err := r.Text()
 	if err == nil {
