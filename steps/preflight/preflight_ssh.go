@@ -33,8 +33,8 @@ var sshChecks = []preflightCheck{
 			return sshProfile(ctx, s)
 		}},
 	{id: "ssh-profile-later", severity: steps.SeverityWarning, os: "windows",
-		why: "the first network of HNS, which the cluster's CNI makes, moves the machine's address to a new adapter, and " +
-			"Windows treats a network that it does not know as public: nobody could reach the machine any more",
+		why: "the first network of HNS moves the machine's address to a new adapter, and Windows treats a network that " +
+			"it does not know as public: nobody could reach the machine any more",
 		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if s.q.Switch {
 				return nil, nil
@@ -62,8 +62,15 @@ var sshChecks = []preflightCheck{
 
 // sshProfile looks whether public networks may reach SSH where the plan makes no rule for it.
 func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
-	if s.q.SSHPort == 0 || !s.q.FirewallOff {
+	port := s.q.SSHPort
+	if port == 0 {
 		return nil, nil
+	}
+	if !s.q.FirewallOff { // the plan's rule is for the port of the connection
+		var err error
+		if port, err = forwardedTo(ctx, s); err != nil || port == 0 {
+			return nil, err
+		}
 	}
 	if a, has, err := s.owner(ctx); err != nil || has && strings.HasPrefix(a.Name, "vEthernet") {
 		return nil, err // the switch is there already
@@ -76,15 +83,42 @@ func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
 	if len(profiles) == 0 {
 		return nil, nil
 	}
-	if open, err := publicReachesSSH(ctx, s); err != nil || open {
+	if open, err := publicReachesSSH(ctx, s, port); err != nil || open {
 		return nil, err
 	}
 	return found("admit SSH in all profiles: Set-NetFirewallRule -Name "+openSSHRule+" -Profile Any",
 		"the firewall rule %s is for these profiles only: %s", openSSHRule, strings.Join(profiles, ", "))
 }
 
+// forwardedTo is the port at which OpenSSH listens where that is not the one of the connection, as behind a router that
+// forwards one to the other; 0 = it is, or nothing is known.
+func forwardedTo(ctx context.Context, s *pass) (int, error) {
+	svc, err := s.r.Service(ctx, sshService)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil || svc.PID == 0 {
+		return 0, err
+	}
+	list, err := s.r.Listeners(ctx)
+	if err != nil && !errors.Is(err, host.ErrUnsupported) {
+		return 0, err
+	}
+	port := 0
+	for _, l := range list {
+		if l.Protocol != "tcp" || l.PID != svc.PID {
+			continue
+		}
+		if int(l.Port) == s.q.SSHPort {
+			return 0, nil
+		}
+		port = int(l.Port)
+	}
+	return port, nil
+}
+
 // publicReachesSSH reports whether the firewall is off in public networks, or one of its rules admits the port there.
-func publicReachesSSH(ctx context.Context, s *pass) (bool, error) {
+func publicReachesSSH(ctx context.Context, s *pass, port int) (bool, error) {
 	v, there, err := host.LookupRegistry(ctx, s.r, firewallKey+"PublicProfile", "EnableFirewall")
 	if err != nil || there && v.Number == 0 {
 		return err == nil, err
@@ -98,7 +132,7 @@ func publicReachesSSH(ctx context.Context, s *pass) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if there && admitsPublic(ruleFields(v.String), s.q.SSHPort) {
+		if there && admitsPublic(ruleFields(v.String), port) {
 			return true, nil
 		}
 	}
