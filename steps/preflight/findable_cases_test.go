@@ -311,8 +311,8 @@ func (f forwarded) Listeners(ctx context.Context) ([]host.Listener, error) {
 	return []host.Listener{{Protocol: "tcp", Port: 5985, PID: 4}, {Protocol: "tcp", Port: 22, PID: svc.PID}}, err
 }
 
-// TestForwardedSSH: the rule of the plan is for the port of the connection, and shuts out nobody only if that is the one
-// at which sshd listens.
+// TestForwardedSSH: the rule of the plan is for the port of the connection, and shuts out nobody only if that is the
+// one at which sshd listens.
 func TestForwardedSSH(t *testing.T) {
 	for port, want := range map[int]bool{2222: true, 22: false} {
 		s := stepstest.NewSurvey(t)

@@ -33,8 +33,8 @@ var sshChecks = []preflightCheck{
 			return sshProfile(ctx, s)
 		}},
 	{id: "ssh-profile-later", severity: steps.SeverityWarning, os: "windows",
-		why: "the first network of HNS moves the machine's address to a new adapter, and Windows treats a network that " +
-			"it does not know as public: nobody could reach the machine any more",
+		why: "the first network of HNS moves the machine's address to a new adapter, and Windows treats a network " +
+			"that it does not know as public: nobody could reach the machine any more",
 		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			if s.q.Switch {
 				return nil, nil

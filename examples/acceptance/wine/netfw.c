@@ -1,6 +1,6 @@
 /* Stand-in for the COM objects of the Windows Firewall, which Wine's hnetcfg only
  * stubs: HNetCfg.FwPolicy2 with its collection of rules, and HNetCfg.FWRule, reached
- * through IDispatch. Nothing filters a packet.
+ * through IDispatch. Only the SSH server heeds the rules.
  *
  * What Windows refuses is refused: ports of a protocol that has none, ports that are
  * no ports, a bar in a text, a rule without a name. Two rules may have one name.
@@ -135,7 +135,8 @@ static HRESULT invoke_policy(object *policy, DISPID id, WORD flags, DISPPARAMS *
 {
     if (id == 1) {
         V_VT(result) = VT_I4;
-        V_I4(result) = 4; /* NET_FW_PROFILE2_PUBLIC */
+        /* With a virtual switch the network is one that Windows does not know: NET_FW_PROFILE2_PRIVATE, _PUBLIC. */
+        V_I4(result) = GetFileAttributesW(L"C:\\windows\\switch-stand-in") == INVALID_FILE_ATTRIBUTES ? 2 : 4;
         return S_OK;
     }
     object *rules = new_object(&rules_kind);

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,8 +47,21 @@ func main() {
 	run()
 }
 
-// install registers the service, to start with the machine, and starts it.
+// install registers the service, to start with the machine, and starts it. Its rule of the firewall is for the port of
+// the argument -listen.
 func install(program string, args []string) error {
+	for i, arg := range args {
+		if arg != "-listen" || i+1 == len(args) {
+			continue
+		}
+		_, port, err := net.SplitHostPort(args[i+1])
+		if err == nil {
+			err = addRule(port)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	m, err := mgr.Connect()
 	if err != nil {
 		return err

@@ -2,7 +2,10 @@
 
 package main
 
-import "os/exec"
+import (
+	"net"
+	"os/exec"
+)
 
 // start lets the package build, and be vetted, elsewhere.
 func start(line string, env []string) (*process, error) {
@@ -25,5 +28,8 @@ func start(line string, env []string) (*process, error) {
 		return cmd.ProcessState.ExitCode(), err
 	}}, cmd.Start()
 }
+
+// filtered: there is no firewall here.
+func filtered(net.Addr) (bool, error) { return false, nil }
 
 func main() { run() }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log"
 	"net"
 	"os"
 	"sync"
@@ -55,9 +56,9 @@ func (l *cutListener) cut() {
 	clear(l.conns)
 }
 
-// Accept keeps the connection until it is closed.
+// Accept keeps the connection until it is closed. Those that the firewall does not admit are reset.
 func (l *cutListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	c, err := l.accept()
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,27 @@ func (l *cutListener) Accept() (net.Conn, error) {
 	defer l.mu.Unlock()
 	l.conns[c] = struct{}{}
 	return &cutConn{c, l}, nil
+}
+
+func (l *cutListener) accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		refused, err := filtered(l.Addr())
+		if err != nil {
+			log.Printf("firewall: %v", err)
+		}
+		if !refused {
+			return c, nil
+		}
+		log.Printf("%s: no rule of the firewall admits a connection in this network", c.RemoteAddr())
+		if t, isTCP := c.(*net.TCPConn); isTCP {
+			t.SetLinger(0)
+		}
+		c.Close()
+	}
 }
 
 type cutConn struct {

@@ -274,6 +274,31 @@ func testDefaultShells(ctx context.Context, t *testing.T, h *Host, client *ssh.C
 	}
 }
 
+// TestSSHInPublicNetwork: with a virtual switch the network is a public one, for which the rule that OpenSSH brings
+// does not count; another rule does.
+func TestSSHInPublicNetwork(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	h := startHost(ctx, t, Options{})
+	reached := func(want bool) {
+		t.Helper()
+		if c, err := dial(t, h, identity(t, h)); (err == nil) != want {
+			t.Errorf("reached: %v, want %v: %v", err == nil, want, err)
+		} else if c != nil {
+			c.Close()
+		}
+	}
+	reached(true)
+	if err := h.SetSwitch("Ethernet"); err != nil {
+		t.Fatal(err)
+	}
+	reached(false)
+	if err := h.AdmitSSH(ctx); err != nil {
+		t.Fatal(err)
+	}
+	reached(true)
+}
+
 // TestManualSSH: a machine whose sshd is started by hand does not answer after a boot.
 func TestManualSSH(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
