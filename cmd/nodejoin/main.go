@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/selftest"
@@ -49,16 +50,32 @@ func runUntilSignal(term *ui.Term, args []string) int {
 			return
 		case <-sig:
 		}
-		term.Notice("\nStopping: finishing the current step. Press Ctrl-C again to stop at once.")
+		briefly(func() {
+			term.Notice("\nStopping: finishing the current step. Press Ctrl-C again to stop at once.")
+		})
 		cancel()
 		select {
 		case <-ended:
 		case <-sig:
-			term.Abandon()
+			briefly(term.Abandon)
 			os.Exit(exitInterrupted)
 		}
 	}()
 	return execute(ctx, &app{term: term}, args)
+}
+
+// briefly writes to the terminal, and does not wait for one that takes nothing: a stopped reader of standard error does
+// not keep a run from its end.
+func briefly(write func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		write()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
 }
 
 // execute runs one command and returns its exit code.

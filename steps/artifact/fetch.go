@@ -18,16 +18,31 @@ import (
 
 // pace bounds the waits of a download.
 type pace struct {
-	tries int           // tries in a row without a byte
+	tries int           // tries in a row that brought fewer than least bytes
 	first time.Duration // pause before the second try; doubles
-	idle  time.Duration // a connection without a byte for this long counts as broken
+	idle  time.Duration // a connection that brings fewer than least bytes in this time counts as broken
+	least int           // bytes
 }
 
-var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second}
+var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second, least: 16 << 10}
+
+// redirect follows what a server redirects to, but not from https to http: whoever is on the way there could answer in
+// its place. It does not pass on the address that it came from, which may have a secret.
+func redirect(req *http.Request, via []*http.Request) error {
+	switch last := via[len(via)-1]; {
+	case len(via) >= 10:
+		return errors.New("the server redirects again and again")
+	case last.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("the server redirects from https to %s, where anybody on the way could answer; give the "+
+			"address that it should come from", req.URL.Scheme)
+	}
+	req.Header.Del("Referer")
+	return nil
+}
 
 // newClient bounds every wait except for the body, which download bounds itself.
 func newClient(machineEnv func(context.Context, string) (string, error)) *http.Client {
-	return &http.Client{Transport: &http.Transport{
+	return &http.Client{CheckRedirect: redirect, Transport: &http.Transport{
 		Proxy:                 proxyOf(machineEnv),
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   15 * time.Second,
@@ -77,9 +92,9 @@ type download struct {
 	validator string // strong ETag or Last-Modified of the first response
 	off       int64  // bytes returned
 
-	body   io.ReadCloser
-	cancel context.CancelFunc
-	failed int // tries in a row without a byte
+	body   *steady
+	failed int // tries in a row that brought little
+	fresh  int // bytes since failed was 0
 }
 
 // Read returns bytes in order; an error is permanent.
@@ -90,9 +105,7 @@ func (d *download) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		watch := time.AfterFunc(d.pace.idle, d.cancel)
 		n, err := d.body.Read(p)
-		late := !watch.Stop()
 		if d.size >= 0 && d.off+int64(n) > d.size {
 			_ = d.Close()
 			return 0, fmt.Errorf("%s: more bytes than the %d promised", steps.ShowURL(d.url), d.size)
@@ -102,8 +115,8 @@ func (d *download) Read(p []byte) (int, error) {
 			_ = d.Close()
 			return 0, d.tooLong()
 		}
-		if n > 0 {
-			d.failed = 0
+		if d.fresh += n; d.fresh >= d.pace.least {
+			d.failed, d.fresh = 0, 0
 		}
 		switch {
 		case err == nil:
@@ -117,9 +130,6 @@ func (d *download) Read(p []byte) (int, error) {
 		_ = d.Close()
 		if d.ctx.Err() != nil {
 			return n, context.Cause(d.ctx)
-		}
-		if late {
-			err = fmt.Errorf("no byte for %s", d.pace.idle)
 		}
 		if d.size < 0 {
 			// Without a length the end cannot be told from a cut when resuming.
@@ -139,7 +149,7 @@ func (d *download) Close() error {
 	if d.body == nil {
 		return nil
 	}
-	d.cancel()
+	d.body.cancel()
 	err := d.body.Close()
 	d.body = nil
 	return err
@@ -205,6 +215,7 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 		cancel()
 		return true, plain(err)
 	}
+	body := &steady{ReadCloser: resp.Body, pace: d.pace, cancel: cancel}
 	fail := func(again bool, format string, a ...any) (bool, error) {
 		resp.Body.Close()
 		cancel()
@@ -219,10 +230,7 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 			return fail(false, "it changed on the server while it was fetched (%d bytes, before %d)",
 				resp.ContentLength, d.size)
 		}
-		watch := time.AfterFunc(d.pace.idle, cancel)
-		_, err := io.CopyN(io.Discard, resetting{resp.Body, watch, d.pace.idle}, d.off)
-		watch.Stop()
-		if err != nil {
+		if _, err := io.CopyN(io.Discard, body, d.off); err != nil {
 			return fail(true, "%w", err)
 		}
 	case resp.StatusCode == http.StatusPartialContent && d.off > 0:
@@ -236,20 +244,37 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 			resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
 		return fail(transient, "the server answered %s", resp.Status)
 	}
-	d.body, d.cancel = resp.Body, cancel
+	d.body = body
 	return false, nil
 }
 
-// resetting pushes a timer back at each read.
-type resetting struct {
-	io.Reader
-	timer *time.Timer
-	idle  time.Duration
+// steady is a body that ends with an error where it brings too little. Only the waits of reads count: whoever takes
+// the bytes may be slow.
+type steady struct {
+	io.ReadCloser
+	pace
+	cancel context.CancelFunc
+	waited time.Duration // for the last got bytes, fewer than least
+	got    int
+	late   bool
 }
 
-func (r resetting) Read(p []byte) (int, error) {
-	r.timer.Reset(r.idle)
-	return r.Reader.Read(p)
+func (s *steady) Read(p []byte) (int, error) {
+	began := time.Now()
+	watch := time.AfterFunc(s.idle-s.waited, s.cancel)
+	n, err := s.ReadCloser.Read(p)
+	s.late = !watch.Stop() || s.late
+	s.waited += time.Since(began)
+	s.got += n
+	switch {
+	case s.late && err != nil && s.got == 0:
+		err = fmt.Errorf("no byte for %s", s.idle)
+	case s.late && err != nil:
+		err = fmt.Errorf("fewer than %d bytes in %s", s.least, s.idle)
+	case s.got >= s.least:
+		s.waited, s.got = 0, 0
+	}
+	return n, err
 }
 
 // validator is what If-Range may carry: weak ETags must not (RFC 9110, 13.1.5).

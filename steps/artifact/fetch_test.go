@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +24,7 @@ import (
 
 func testStore(opt Options) *Store {
 	s := New(opt)
-	s.fetch.pace = pace{tries: 3, first: time.Millisecond, idle: 200 * time.Millisecond}
+	s.fetch.pace = pace{tries: 3, first: time.Millisecond, idle: 200 * time.Millisecond, least: 1000}
 	return s
 }
 
@@ -110,7 +111,7 @@ func TestFetchFails(t *testing.T) {
 	defer close(stop)
 	for path, want := range map[string]string{
 		"/none?token=hush": "404 Not Found", "/down": "given up after 3 tries: the server answered 503",
-		"/silent": "no byte for", "/changed": "changed on the server",
+		"/silent": "fewer than 1000 bytes in 200ms", "/changed": "changed on the server",
 	} {
 		_, _, err := fetchAll(testStore(Options{}), srv.URL+path)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
@@ -219,6 +220,81 @@ func TestFetchIsBounded(t *testing.T) {
 	for _, path := range []string{"/endless", "/promised"} {
 		if b, _, err := fetchAll(s, srv.URL+path+"?sig=SECRET"); err == nil || len(b) > 101<<10 ||
 			!strings.Contains(err.Error(), "more than 102400 bytes") || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %d bytes, %v", path, len(b), err)
+		}
+	}
+}
+
+// TestFetchRedirects: a redirect does not lead from https to http, nor on and on, and the server that it leads to does
+// not get the address that it came from.
+func TestFetchRedirects(t *testing.T) {
+	var referer atomic.Value
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		referer.Store(r.Referer())
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(w, r, to, http.StatusFound)
+			return
+		}
+		w.Write([]byte("bytes"))
+	}))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(plain.Config.Handler)
+	defer secure.Close()
+	s := testStore(Options{})
+	s.fetch.client.Transport.(*http.Transport).TLSClientConfig =
+		secure.Client().Transport.(*http.Transport).TLSClientConfig
+	for _, c := range []struct{ from, to, fails string }{
+		{plain.URL, plain.URL, ""}, {plain.URL, secure.URL, ""}, {secure.URL, secure.URL, ""},
+		{secure.URL, plain.URL, "redirects from https to http"},
+		{plain.URL, "ftp://127.0.0.1/x", "unsupported protocol scheme"},
+		{plain.URL, "file:///etc/hostname", "unsupported protocol scheme"},
+	} {
+		have, _, err := fetchAll(s, c.from+"/?sig=SECRET&to="+url.QueryEscape(c.to))
+		switch {
+		case c.fails == "" && (err != nil || string(have) != "bytes"):
+			t.Errorf("%s to %s: %q, %v", c.from, c.to, have, err)
+		case c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails) ||
+			strings.Contains(err.Error(), "SECRET")):
+			t.Errorf("%s to %s: %v, want %q", c.from, c.to, err, c.fails)
+		case c.fails == "" && referer.Load() != "":
+			t.Errorf("%s to %s: the Referer is %q", c.from, c.to, referer.Load())
+		}
+	}
+	var again *httptest.Server
+	again = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, again.URL, http.StatusFound)
+	}))
+	defer again.Close()
+	if _, _, err := fetchAll(s, again.URL); err == nil || !strings.Contains(err.Error(), "again and again") {
+		t.Errorf("a circle: %v", err)
+	}
+}
+
+// TestFetchTrickles: a server that sends a byte now and then does not keep a download alive.
+func TestFetchTrickles(t *testing.T) {
+	body := content(50_000)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/length" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		for i := range body {
+			if _, err := w.Write(body[i : i+1]); err != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}))
+	defer srv.Close()
+	for path, want := range map[string]string{
+		"/length": "given up after 3 tries: fewer than 1000 bytes", "/": "bytes in 200ms",
+	} {
+		b, _, err := fetchAll(testStore(Options{}), srv.URL+path)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d bytes, %v", path, len(b), err)
 		}
 	}

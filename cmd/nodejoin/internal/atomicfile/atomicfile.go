@@ -3,14 +3,24 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write writes a file in one step: after a failure it has its old content. If name is a
-// link, the file behind it is written.
+// link, the file behind it is written. What is there and is not a file, such as /dev/stdout or a pipe, is written into
+// and stays.
 func Write(name string, data []byte, mode fs.FileMode) (err error) {
+	switch info, err := os.Stat(name); {
+	case err != nil || info.Mode().IsRegular():
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", name)
+	default:
+		return stream(name, data)
+	}
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -39,4 +49,14 @@ func Write(name string, data []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), name)
+}
+
+// stream writes into a device or a pipe. A pipe that nobody reads is an error, not a wait.
+func stream(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }

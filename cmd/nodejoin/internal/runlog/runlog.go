@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/event"
@@ -16,10 +17,25 @@ import (
 // Log takes what happens. A nil Log takes nothing.
 type Log struct {
 	to   []*slog.Logger
-	file *os.File
+	file *logFile
 }
 
-// Open appends to a file that only its owner can read, unless its name is "", and writes to debug, unless it is nil.
+// logFile keeps the first error of its writes, which slog drops.
+type logFile struct {
+	*os.File
+	err error
+}
+
+func (f *logFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	if f.err == nil {
+		f.err = err
+	}
+	return n, err
+}
+
+// Open appends to a file, unless its name is "", and writes to debug, unless it is nil. Only its owner can read a file
+// that is new. A pipe that nobody reads is an error, not a wait.
 func Open(file string, debug io.Writer) (*Log, error) {
 	if file == "" && debug == nil {
 		return nil, nil //nolint:nilnil // a nil Log takes nothing
@@ -27,12 +43,12 @@ func Open(file string, debug io.Writer) (*Log, error) {
 	l := &Log{}
 	all := &slog.HandlerOptions{Level: slog.LevelDebug}
 	if file != "" {
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("--log-file: %w", err)
 		}
-		l.file = f
-		l.to = append(l.to, slog.New(slog.NewJSONHandler(f, all)))
+		l.file = &logFile{File: f}
+		l.to = append(l.to, slog.New(slog.NewJSONHandler(l.file, all)))
 	}
 	if debug != nil {
 		l.to = append(l.to, slog.New(slog.NewTextHandler(debug, all)))
@@ -98,7 +114,11 @@ func (l *Log) End(code int) error {
 	if l.file == nil {
 		return nil
 	}
-	if err := errors.Join(l.file.Sync(), l.file.Close()); err != nil {
+	err := l.file.err
+	if info, statErr := l.file.Stat(); err == nil && statErr == nil && info.Mode().IsRegular() {
+		err = l.file.Sync()
+	}
+	if err = errors.Join(err, l.file.Close()); err != nil {
 		return fmt.Errorf("--log-file: %w", err)
 	}
 	return nil

@@ -3,9 +3,11 @@ package runlog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,5 +56,23 @@ func TestLog(t *testing.T) {
 	none.Emit(event.Warning{})
 	if err := none.End(0); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLostLog: a log that cannot be written is an error at the end, however the file is.
+func TestLostLog(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("needs /dev/full")
+	}
+	l, err := Open("/dev/full", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Emit(event.Warning{Summary: "w"})
+	if err := l.End(0); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full disk: %v", err)
+	}
+	if l, err = Open("/dev/null", nil); err != nil || l.End(0) != nil {
+		t.Errorf("a device: %v", err)
 	}
 }

@@ -1,0 +1,80 @@
+//go:build unix
+
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestWrite: a file gets its new content or keeps its old one, also behind a link.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(link, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if b, _ := os.ReadFile(file); string(b) != "new" || err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%q, %v, %v", b, info.Mode(), err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+	if err := Write(dir, nil, 0o600); err == nil || !strings.Contains(err.Error(), "is a folder") {
+		t.Errorf("a folder: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+// TestStream: a pipe is written into and stays a pipe, also behind a link that leads nowhere as a path, as /dev/stdout
+// does. One without a reader is an error.
+func TestStream(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(pipe, []byte("x"), 0o600); !errors.Is(err, syscall.ENXIO) {
+		t.Errorf("without a reader: %v", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "stdout")
+	if err := os.Symlink(fmt.Sprintf("/dev/fd/%d", w.Fd()), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Write(link, []byte("text"), 0o600), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(r); string(b) != "text" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, name := range []string{pipe, link} {
+		if info, err := os.Lstat(name); err != nil || info.Mode().IsRegular() {
+			t.Errorf("%s is a file now: %v, %v", name, info, err)
+		}
+	}
+	if _, err := os.Stat("/dev/full"); err != nil || t.Failed() {
+		return // only Linux has it, and it must stay
+	}
+	full := filepath.Join(t.TempDir(), "full")
+	if err := os.Symlink("/dev/full", full); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(full, []byte("x"), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full disk: %v", err)
+	}
+}
