@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/lock"
 )
 
 // TestLimits compiles plans whose expressions ask for more than there is: each ends with one diagnostic at the
@@ -84,5 +85,34 @@ output "x" { value = data.exec.slow.value }
 	}
 	if out, diags := p.Compile(); diags.HasErrors() || string(out.Outputs[0].Value) != "1" {
 		t.Error(out, diags)
+	}
+}
+
+// TestLargeLock: a lock of many entries that no node needs takes no longer for each of them, and is one diagnostic that
+// can be read.
+func TestLargeLock(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("format = 1\n")
+	for i := range 5000 {
+		fmt.Fprintf(&b, "artifact \"a%d\" \"linux/amd64\" {\n  address = \"x\"\n  size = 1\n  sha256 = \"%064d\"\n"+
+			"  verified = \"none\"\n}\n", i, i)
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "main"+plan.Suffix),
+		"node \"a\" {\n  os = \"windows\"\n  connection \"sandbox\" { path = \"box\" }\n}\n")
+	writeFile(t, filepath.Join(dir, lock.FileName), b.String())
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	_, diags = p.Compile()
+	unused := 0
+	for _, d := range diags {
+		if d.Summary == "unused lock entry" && len(d.Detail) < 1000 && strings.Contains(d.Detail, "and 4980 more") {
+			unused++
+		}
+	}
+	if unused != 1 || diags.HasErrors() {
+		t.Fatalf("%.2000s", diags.Error())
 	}
 }

@@ -156,6 +156,9 @@ func (c *compiler) disagrees(w wanted) {
 	}
 }
 
+// namedEntries bounds the entries that one diagnostic names.
+const namedEntries = 20
+
 // idleEntries reports, as one, entries of the lock that no node needs.
 func (c *compiler) idleEntries() {
 	if c.lock == nil {
@@ -170,9 +173,13 @@ func (c *compiler) idleEntries() {
 			}
 		}
 	}
+	more := ""
+	if n := len(names) - namedEntries; n > 0 {
+		names, more = names[:namedEntries], fmt.Sprintf(" and %d more", n)
+	}
 	if len(names) > 0 {
-		c.Warn(at, "unused lock entry", "No node of the plan needs %s. '%s' removes it from the lock.",
-			strings.Join(names, ", "), c.lockCommand(""))
+		c.Warn(at, "unused lock entry", "No node of the plan needs %s%s. '%s' removes it from the lock.",
+			strings.Join(names, ", "), more, c.lockCommand(""))
 	}
 }
 

@@ -24,7 +24,8 @@ func ShowCredentials(text string) string {
 	return atFront.ReplaceAllString(text, Hidden+"@")
 }
 
-// ShowURL is an address without what may be secret in it: password, query (as of presigned addresses) and fragment.
+// ShowURL is an address without what may be secret in it: password, a user without one (it may be a token), query (as
+// of presigned addresses) and fragment.
 func ShowURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -32,6 +33,11 @@ func ShowURL(raw string) string {
 	}
 	if u.RawQuery != "" {
 		u.RawQuery = "..."
+	}
+	if u.User != nil {
+		if _, with := u.User.Password(); !with {
+			u.User = url.User("xxxxx")
+		}
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u.Redacted()

@@ -63,6 +63,7 @@ func TestSourceName(t *testing.T) {
 	for in, want := range map[string]string{
 		"https://example.com/a.zip":                      "https://example.com/a.zip",
 		"https://u:SECRET@example.com/a.zip?sig=SECRET":  "https://u:xxxxx@example.com/a.zip?...",
+		"https://SECRET@example.com/a.zip":               "https://xxxxx@example.com/a.zip",
 		"https://example.com/a.zip?X-Amz-Signature=x#at": "https://example.com/a.zip?...",
 	} {
 		if have := (steps.Source{URL: in}).Name(); have != want {

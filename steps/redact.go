@@ -14,6 +14,8 @@ var (
 		`access[-_]?key|private[-_]?key|api[-_]?key|\bauth)["']?[ \t]*[:=][ \t]*)` +
 		`("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s"',;}\])]+)`)
 	bearer = regexp.MustCompile(`(?i)\b((?:bearer|basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}`)
+	// What signs an address, as those of S3, Azure and Google Cloud.
+	signature = regexp.MustCompile(`(?i)([?&](?:sig|[a-z-]*signature)=)[^&\s"'<>]+`)
 	// ID and secret of a bootstrap token (k8s.io/cluster-bootstrap/token/api, BootstrapTokenPattern).
 	bootstrapForm = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	jwtForm       = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`)
@@ -44,6 +46,7 @@ func Redact(text string, known []string) string {
 		text = keyBegin.ReplaceAllString(text, Hidden)
 	}
 	text = InURL.ReplaceAllString(text, "${1}"+Hidden+"@")
+	text = signature.ReplaceAllString(text, "${1}"+Hidden)
 	text = jwtForm.ReplaceAllString(text, Hidden)
 	text = bootstrapForm.ReplaceAllString(text, Hidden)
 	text = bearer.ReplaceAllString(text, "${1}"+Hidden)

@@ -52,15 +52,17 @@ func Decode(body hcl.Body) (*File, hcl.Diagnostics) {
 	}
 	f := &File{}
 	var list hcl.Diagnostics
+	lines := map[[2]string]int{} // of the entries, by name and platform
 	for _, b := range d.Artifacts {
 		e := Entry{Name: b.Name, Platform: b.Platform, Version: b.Version, Address: b.Address, Size: b.Size,
 			SHA256: b.SHA256, SHA512: b.SHA512, Verified: b.Verified, Checksum: b.Checksum, Range: b.At}
 		if why := e.wrong(); why != "" {
 			list = append(list, fault(b.At, "damaged lock", "%s."+remedy, why))
-		} else if first := f.Lookup(e.Name, e.Platform); first != nil {
+		} else if first := lines[[2]string{e.Name, e.Platform}]; first > 0 {
 			list = append(list, fault(b.At, "damaged lock", "There is another entry for %s on %s in line %d."+remedy, e.Name,
-				e.Platform, first.Range.Start.Line))
+				e.Platform, first))
 		}
+		lines[[2]string{e.Name, e.Platform}] = b.At.Start.Line
 		f.Entries = append(f.Entries, e)
 	}
 	if list.HasErrors() {
