@@ -40,6 +40,17 @@ func bad(r rune) bool {
 // Line is Clean for text that must stay on one line.
 func Line(s string) string { return strings.ReplaceAll(Clean(s), "\n", `\n`) }
 
+// Longest bounds one text that Short returns, in bytes.
+const Longest = 8 << 10
+
+// Short cuts a clean text that is longer than Longest.
+func Short(s string) string {
+	if len(s) <= Longest {
+		return s
+	}
+	return Clean(s[:Longest]) + " (cut)"
+}
+
 // Strings cleans every string that v, a pointer, leads to, also those of maps and their keys.
 func Strings(v any) { clean(reflect.ValueOf(v), false) }
 

@@ -12,9 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	gssh "github.com/gliderlabs/ssh"
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
@@ -339,4 +343,51 @@ func TestBecomeCut(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, "slow.given-up"))
 		return err == nil
 	})
+}
+
+// TestPasswordIsGivenOnce: a machine that asks again and again gets sudo's password once for each start of the agent,
+// of which there are two; one whose plan has none gets nothing. What it says of the password is not shown.
+func TestPasswordIsGivenOnce(t *testing.T) {
+	const password = "pass-word-4711"
+	t.Setenv("TEST_BECOME", password)
+	for i, b := range []*Become{nil, {Method: "sudo"}, {Method: "sudo", PasswordEnv: "TEST_BECOME"},
+		{Method: "sudo", PasswordEnv: "TEST_BECOME"}} {
+		var given, starts atomic.Int64
+		var served sync.WaitGroup
+		m := newMachine(t, func(m *machine) {
+			m.Handler = func(s gssh.Session) {
+				served.Add(1)
+				starts.Add(1)
+				defer served.Done()
+				for range 4 - i {
+					_, _ = io.WriteString(s, `{"jsonrpc":"2.0","method":"password_wanted"}`+"\n")
+				}
+				lines := bufio.NewScanner(s)
+				if b != nil && b.PasswordEnv != "" && lines.Scan() {
+					given.Add(int64(strings.Count(lines.Text(), password)))
+				}
+				_, _ = io.WriteString(s,
+					`{"jsonrpc":"2.0","method":"refused","params":{"why":"denied","said":"it is `+password+`"}}`+"\n")
+				_ = s.CloseWrite()
+				for lines.Scan() {
+					given.Add(int64(strings.Count(lines.Text(), password)))
+				}
+			}
+		})
+		c := m.config(m.addr)
+		c.Become = b
+		conn, err := DialSSH(t.Context(), c, selfAgent)
+		if err == nil {
+			_, err = Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
+			_ = conn.Close()
+		}
+		if err == nil || strings.Contains(fmt.Sprintf("%v %+v", err, err), password) {
+			t.Errorf("%+v: %v", b, err)
+		}
+		served.Wait()
+		if want := map[bool]int64{true: starts.Load()}[b != nil && b.PasswordEnv != ""]; given.Load() != want ||
+			starts.Load() > 2 {
+			t.Errorf("%+v: the password was given %d times in %d starts", b, given.Load(), starts.Load())
+		}
+	}
 }

@@ -65,6 +65,7 @@ func silent(method string, bound time.Duration, what string) error {
 }
 
 // cleaned is err with a text that can be printed: what an SSH server or an agent says is part of many errors.
+// It is cut where it is long.
 func cleaned(err error) error {
 	if err == nil {
 		return nil
@@ -74,10 +75,10 @@ func cleaned(err error) error {
 	}
 	if ce := (*ConnectError)(nil); errors.As(err, &ce) {
 		ce.Host, ce.Summary = hosttext.Line(ce.Host), hosttext.Line(ce.Summary)
-		ce.Detail, ce.Remedy = hosttext.Clean(ce.Detail), hosttext.Clean(ce.Remedy)
+		ce.Detail, ce.Remedy = hosttext.Short(hosttext.Clean(ce.Detail)), hosttext.Clean(ce.Remedy)
 	}
-	if text := err.Error(); hosttext.Clean(text) != text {
-		return &cleanError{text: hosttext.Clean(text), err: err}
+	if text := err.Error(); hosttext.Clean(text) != text || len(text) > 2*hosttext.Longest {
+		return &cleanError{text: hosttext.Short(hosttext.Clean(text)), err: err}
 	}
 	return err
 }

@@ -120,6 +120,9 @@ func (s *sshConn) refused(r *rpc) error {
 		return nil
 	}
 	e := &ConnectError{Reason: ReasonAuth, Host: s.way.name, Detail: r.before.refusal.Said}
+	if password, err := b.password(s.way.name); err == nil && password != "" {
+		e.Detail = strings.ReplaceAll(e.Detail, password, steps.Hidden) // the machine has it, and may say it
+	}
 	sudoers := fmt.Sprintf("in sudoers, allow this user to run the agent: see \"Linux without root\" in operations.md. "+
 		"Where sudoers has requiretty, except the user from it: Defaults:%s !requiretty", s.way.user)
 	if b.Method == "doas" {

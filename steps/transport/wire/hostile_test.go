@@ -255,3 +255,18 @@ func TestAdmitBounds(t *testing.T) {
 		t.Error("the tables have changed")
 	}
 }
+
+// TestAdmittedDuration: a step takes no longer than its call, whatever a machine says.
+func TestAdmittedDuration(t *testing.T) {
+	var have []time.Duration
+	began := time.Now()
+	f := Scope{Node: "n1", Steps: []steps.Spec{{ID: "d0", Kind: "directory"}}}.admit(func(e event.Event) {
+		have = append(have, e.(event.StepDone).Duration)
+	})
+	for _, d := range []time.Duration{1 << 62, 1, -1} {
+		f(event.StepDone{Step: "d0", Result: "changed", Duration: d})
+	}
+	if len(have) != 2 || have[0] > time.Since(began) || have[1] != 1 {
+		t.Errorf("%v", have)
+	}
+}

@@ -29,7 +29,6 @@ const (
 	warnings     = 20
 	burst        = 50
 	progressRate = 100 * time.Millisecond // one more each
-	longestText  = 8 << 10                // bytes of one text
 )
 
 // admission passes on the events of one call.
@@ -41,10 +40,11 @@ type admission struct {
 	// tokens of progress; last is when some were given.
 	tokens int
 	last   time.Time
+	begun  time.Time // the call
 }
 
 func (s Scope) admit(emit func(event.Event)) func(event.Event) {
-	a := &admission{Scope: s, emit: emit, seen: map[string]int{}, tokens: burst, last: time.Now()}
+	a := &admission{Scope: s, emit: emit, seen: map[string]int{}, tokens: burst, last: time.Now(), begun: time.Now()}
 	return func(e event.Event) {
 		if e = a.event(e); e != nil {
 			emit(e)
@@ -61,13 +61,13 @@ func (a *admission) event(e event.Event) event.Event {
 		if !ok || !a.action(e.Action) || !a.once("started "+e.Step) {
 			return nil
 		}
-		e.Host, e.Kind, e.Title, e.Reason = a.Node, s.Kind, s.Title, cut(hosttext.Line(e.Reason))
+		e.Host, e.Kind, e.Title, e.Reason = a.Node, s.Kind, s.Title, hosttext.Short(hosttext.Line(e.Reason))
 		return e
 	case event.StepProgress:
 		if _, ok := a.step(e.Step); !ok || e.Done < 0 || e.Total < 0 || !a.token() {
 			return nil
 		}
-		e.Host, e.Note = a.Node, cut(hosttext.Line(e.Note))
+		e.Host, e.Note = a.Node, hosttext.Short(hosttext.Line(e.Note))
 		return e
 	case event.StepDone:
 		s, ok := a.step(e.Step)
@@ -76,14 +76,15 @@ func (a *admission) event(e event.Event) event.Event {
 			return nil
 		}
 		e.Host, e.Source = a.Node, s.Source
-		e.Summary, e.Detail, e.Remedy = cut(hosttext.Line(e.Summary)), cut(hosttext.Clean(e.Detail)),
-			cut(hosttext.Clean(e.Remedy))
+		e.Duration = min(e.Duration, time.Since(a.begun)) // else it would hide the others in a timeline
+		e.Summary, e.Detail, e.Remedy = hosttext.Short(hosttext.Line(e.Summary)), hosttext.Short(hosttext.Clean(e.Detail)),
+			hosttext.Short(hosttext.Clean(e.Remedy))
 		return e
 	case event.Warning:
 		if a.seen["warning"] >= warnings || !a.once("warning") {
 			return nil
 		}
-		e.Host, e.Summary, e.Detail = a.Node, cut(hosttext.Line(e.Summary)), cut(hosttext.Clean(e.Detail))
+		e.Host, e.Summary, e.Detail = a.Node, hosttext.Short(hosttext.Line(e.Summary)), hosttext.Short(hosttext.Clean(e.Detail))
 		return e
 	}
 	return nil
@@ -94,7 +95,7 @@ func (a *admission) step(id string) (steps.Spec, bool) {
 	if a.Kind != "" {
 		key, err := record.ParseKey(id)
 		return steps.Spec{ID: id, Kind: a.Kind}, err == nil && knownPrefix(key.Prefix) && hosttext.Line(id) == id &&
-			len(id) <= longestText
+			len(id) <= hosttext.Longest
 	}
 	i := slices.IndexFunc(a.Steps, func(s steps.Spec) bool { return s.ID == id })
 	if i < 0 {
@@ -127,13 +128,6 @@ func (a *admission) token() bool {
 func knownPrefix(p record.Prefix) bool {
 	_, ok := kinds.Undos()[p]
 	return ok
-}
-
-func cut(s string) string {
-	if len(s) <= longestText {
-		return s
-	}
-	return hosttext.Clean(s[:longestText]) + " (cut)"
 }
 
 // actions are those that a change may have.
