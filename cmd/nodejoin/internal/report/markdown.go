@@ -93,13 +93,18 @@ func fenceOf(s string) string {
 	return fence
 }
 
+// html is text of a host or a plan in HTML. GitHub makes links and notifications of plain text there, too.
 func html(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(ui.CleanLine(s))
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "#", "#\u200b").Replace(mute(s))
 }
 
 // inline is text of a host or a plan in a paragraph: nothing of it is markup.
 func inline(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<",
-		"&lt;", "|", "\\|",
-		"@", "@\u200b", "#", "\\#").Replace(ui.CleanLine(s))
+		"&lt;", "|", "\\|", "#", "\\#").Replace(mute(s))
+}
+
+// mute is one line in which no name notifies people, and no address is a link.
+func mute(s string) string {
+	return strings.NewReplacer("@", "@\u200b", "://", ":\u200b//", "www.", "www\u200b.").Replace(ui.CleanLine(s))
 }

@@ -86,7 +86,8 @@ func TestSARIF(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	page := FindingsPage("nodejoin check", "1 *error* of @team", findings)
 	for i := range 300 {
-		page.Sections = append(page.Sections, Section{Title: fmt.Sprintf("<b>host %d", i),
+		page.Sections = append(page.Sections, Section{Title: fmt.Sprintf("<b>host %d, ask @team/all in ops#%d at "+
+			"https://example.com or www.example.com", i, i),
 			Text: strings.Repeat("``` ä\n", 100)})
 	}
 	var b bytes.Buffer
@@ -107,8 +108,10 @@ func TestMarkdown(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text[:800])
 		}
 	}
-	if strings.Contains(text, "@team") {
-		t.Error("a name in a summary notifies people")
+	for _, bad := range []string{"@team", "ops#1", "https://", "www.example"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("%q notifies people or is a link", bad)
+		}
 	}
 	b.Reset()
 	if err := Markdown(&b, Page{Title: "t", Summary: strings.Repeat("x", 2*Most), Sections: []Section{{"one",
