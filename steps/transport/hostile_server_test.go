@@ -43,25 +43,24 @@ func speaks(t *testing.T, text string) string {
 func TestHostileServers(t *testing.T) {
 	const escape = "\x1b]0;x\a\u009b2J\u202e\r\nprod-db: ok"
 	long := strings.Repeat(escape, 10_000)
-	refuses := func(reason ssh.RejectionReason, text string) func(*machine) {
+	answer := func(kind string, do func(c ssh.NewChannel)) func(*machine) {
 		return func(m *machine) {
-			m.ChannelHandlers["direct-tcpip"] = func(_ *gssh.Server, _ *ssh.ServerConn, c ssh.NewChannel, _ gssh.Context) {
-				_ = c.Reject(reason, text)
-			}
+			m.ChannelHandlers[kind] = func(_ *gssh.Server, _ *ssh.ServerConn, c ssh.NewChannel, _ gssh.Context) { do(c) }
 		}
 	}
+	refuses := func(reason ssh.RejectionReason, text string) func(*machine) {
+		return answer("direct-tcpip", func(c ssh.NewChannel) { _ = c.Reject(reason, text) })
+	}
 	session := func(do func(c ssh.Channel)) func(*machine) {
-		return func(m *machine) {
-			m.ChannelHandlers["session"] = func(_ *gssh.Server, _ *ssh.ServerConn, n ssh.NewChannel, _ gssh.Context) {
-				c, requests, err := n.Accept()
-				if err != nil {
-					return
-				}
-				go ssh.DiscardRequests(requests)
-				do(c)
-				_ = c.Close()
+		return answer("session", func(n ssh.NewChannel) {
+			c, requests, err := n.Accept()
+			if err != nil {
+				return
 			}
-		}
+			go ssh.DiscardRequests(requests)
+			do(c)
+			_ = c.Close()
+		})
 	}
 	jump := func(change func(*machine)) func(*testing.T) SSHConfig {
 		return func(t *testing.T) SSHConfig {
@@ -88,21 +87,15 @@ func TestHostileServers(t *testing.T) {
 		"a jump host fails with escapes":      jump(refuses(ssh.ConnectionFailed, escape)),
 		"a jump host fails at length":         jump(refuses(ssh.ConnectionFailed, long)),
 		"a jump host gives an unknown reason": jump(refuses(4711, long)),
-		"a jump host forwards to a talker": jump(func(m *machine) {
-			m.ChannelHandlers["direct-tcpip"] = func(_ *gssh.Server, _ *ssh.ServerConn, n ssh.NewChannel, _ gssh.Context) {
-				if c, _, err := n.Accept(); err == nil {
-					_, _ = io.WriteString(c, long)
-				}
+		"a jump host forwards to a talker": jump(answer("direct-tcpip", func(n ssh.NewChannel) {
+			if c, _, err := n.Accept(); err == nil {
+				_, _ = io.WriteString(c, long)
 			}
-		}),
+		})),
 		"another version": raw("SSH-1.5-" + escape + "\r\n"), "an escape for a version": raw("SSH-2.0-\x1b[2J\r\n"),
 		"lines without a version": raw(long), "a version without an end": raw("SSH-2.0-" + strings.Repeat("x", 1<<20)),
 		"a packet of 4 GiB": raw("SSH-2.0-x\r\n\xff\xff\xff\xff\x04\x14"), "silence": raw(""),
-		"no sessions": target(func(m *machine) {
-			m.ChannelHandlers["session"] = func(_ *gssh.Server, _ *ssh.ServerConn, c ssh.NewChannel, _ gssh.Context) {
-				_ = c.Reject(ssh.ResourceShortage, long)
-			}
-		}),
+		"no sessions":           target(answer("session", func(c ssh.NewChannel) { _ = c.Reject(ssh.ResourceShortage, long) })),
 		"a long standard error": target(session(func(c ssh.Channel) { _, _ = io.WriteString(c.Stderr(), long) })),
 		"a long signal": target(session(func(c ssh.Channel) {
 			_, _ = c.SendRequest("exit-signal", false, ssh.Marshal(struct {

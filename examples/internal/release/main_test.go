@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +19,8 @@ import (
 )
 
 // TestReproducible: the same source in two folders gives the same agent and the same archive, and its SBOM names
-// every module that is in it.
+// every module that is in it. The cache of builds does not help the second folder: a comment at the end of its files,
+// which is in no program, has the compiler read all of them again.
 func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent twice")
@@ -26,30 +30,24 @@ func TestReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "another", "place")
-	for _, dir := range []string{"cmd", "steps"} {
-		if err := os.CopyFS(filepath.Join(other, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		b, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(other, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	copySource(t, root, other, fmt.Sprintf("\n// %d\n", time.Now().UnixNano()))
 	at := time.Unix(1_700_000_000, 0).UTC()
 	var programs, archives [][]byte
 	for _, dir := range []string{root, other} {
 		out := filepath.Join(t.TempDir(), "agent")
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
-			"-o", out, "./cmd/nodejoin-agent")
+		// Without the build ID, which has a hash of the source.
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags",
+			"-s -w -buildid=", "-o", out, "./cmd/nodejoin-agent")
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-		if text, err := cmd.CombinedOutput(); err != nil {
+		text, err := cmd.CombinedOutput()
+		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
+		}
+		for _, name := range []string{"nodejoin/steps", "nodejoin/steps/kinds", "nodejoin/cmd/nodejoin-agent"} {
+			if dir == other && !strings.Contains("\n"+string(text), "\n"+name+"\n") {
+				t.Errorf("%s was not compiled again:\n%s", name, text)
+			}
 		}
 		program, err := os.ReadFile(out)
 		if err != nil {
@@ -92,6 +90,39 @@ func TestReproducible(t *testing.T) {
 	}
 	if len(d.Packages) != len(info.Deps)+2 || len(d.Relationships) != len(d.Packages) {
 		t.Errorf("%d packages and %d relationships for %d modules", len(d.Packages), len(d.Relationships), len(info.Deps))
+	}
+}
+
+// copySource copies what the agent is built of, and adds to each of its Go files.
+func copySource(t *testing.T, from, to, end string) {
+	t.Helper()
+	for _, dir := range []string{"cmd", "steps"} {
+		if err := os.CopyFS(filepath.Join(to, dir), os.DirFS(filepath.Join(from, dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(end)
+		return errors.Join(err, f.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

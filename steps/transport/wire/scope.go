@@ -61,13 +61,13 @@ func (a *admission) event(e event.Event) event.Event {
 		if !ok || !a.action(e.Action) || !a.once("started "+e.Step) {
 			return nil
 		}
-		e.Host, e.Kind, e.Title, e.Reason = a.Node, s.Kind, s.Title, hosttext.Short(hosttext.Line(e.Reason))
+		e.Host, e.Kind, e.Title, e.Reason = a.Node, s.Kind, s.Title, line(e.Reason)
 		return e
 	case event.StepProgress:
 		if _, ok := a.step(e.Step); !ok || e.Done < 0 || e.Total < 0 || !a.token() {
 			return nil
 		}
-		e.Host, e.Note = a.Node, hosttext.Short(hosttext.Line(e.Note))
+		e.Host, e.Note = a.Node, line(e.Note)
 		return e
 	case event.StepDone:
 		s, ok := a.step(e.Step)
@@ -77,14 +77,13 @@ func (a *admission) event(e event.Event) event.Event {
 		}
 		e.Host, e.Source = a.Node, s.Source
 		e.Duration = min(e.Duration, time.Since(a.begun)) // else it would hide the others in a timeline
-		e.Summary, e.Detail, e.Remedy = hosttext.Short(hosttext.Line(e.Summary)), hosttext.Short(hosttext.Clean(e.Detail)),
-			hosttext.Short(hosttext.Clean(e.Remedy))
+		e.Summary, e.Detail, e.Remedy = line(e.Summary), lines(e.Detail), lines(e.Remedy)
 		return e
 	case event.Warning:
 		if a.seen["warning"] >= warnings || !a.once("warning") {
 			return nil
 		}
-		e.Host, e.Summary, e.Detail = a.Node, hosttext.Short(hosttext.Line(e.Summary)), hosttext.Short(hosttext.Clean(e.Detail))
+		e.Host, e.Summary, e.Detail = a.Node, line(e.Summary), lines(e.Detail)
 		return e
 	}
 	return nil
@@ -134,3 +133,7 @@ func knownPrefix(p record.Prefix) bool {
 var actions = []steps.Action{steps.ActionNone, steps.ActionCreate, steps.ActionUpdate, steps.ActionDelete,
 	steps.ActionRestart,
 	steps.ActionStart, steps.ActionReboot, steps.ActionWait, steps.ActionUnknown}
+
+// line is a machine's text on one line, lines one that may have several.
+func line(s string) string  { return hosttext.Short(hosttext.Line(s)) }
+func lines(s string) string { return hosttext.Short(hosttext.Clean(s)) }
