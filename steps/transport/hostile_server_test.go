@@ -45,7 +45,9 @@ func TestHostileServers(t *testing.T) {
 	long := strings.Repeat(escape, 10_000)
 	answer := func(kind string, do func(c ssh.NewChannel)) func(*machine) {
 		return func(m *machine) {
-			m.ChannelHandlers[kind] = func(_ *gssh.Server, _ *ssh.ServerConn, c ssh.NewChannel, _ gssh.Context) { do(c) }
+			m.ChannelHandlers[kind] = func(_ *gssh.Server, _ *ssh.ServerConn, c ssh.NewChannel, _ gssh.Context) {
+				do(c)
+			}
 		}
 	}
 	refuses := func(reason ssh.RejectionReason, text string) func(*machine) {
@@ -95,7 +97,9 @@ func TestHostileServers(t *testing.T) {
 		"another version": raw("SSH-1.5-" + escape + "\r\n"), "an escape for a version": raw("SSH-2.0-\x1b[2J\r\n"),
 		"lines without a version": raw(long), "a version without an end": raw("SSH-2.0-" + strings.Repeat("x", 1<<20)),
 		"a packet of 4 GiB": raw("SSH-2.0-x\r\n\xff\xff\xff\xff\x04\x14"), "silence": raw(""),
-		"no sessions":           target(answer("session", func(c ssh.NewChannel) { _ = c.Reject(ssh.ResourceShortage, long) })),
+		"no sessions": target(answer("session", func(c ssh.NewChannel) {
+			_ = c.Reject(ssh.ResourceShortage, long)
+		})),
 		"a long standard error": target(session(func(c ssh.Channel) { _, _ = io.WriteString(c.Stderr(), long) })),
 		"a long signal": target(session(func(c ssh.Channel) {
 			_, _ = c.SendRequest("exit-signal", false, ssh.Marshal(struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ const (
 	grace = 2 * time.Second
 	// maxStderr bounds what is kept of standard error (bytes), its end.
 	maxStderr = 1000
+	// depthEnv counts how many programs of plans are around this process; maxDepth bounds them. A program that runs
+	// nodejoin on its own plan would have no end.
+	depthEnv = "NODEJOIN_PROGRAM_DEPTH"
+	maxDepth = 5
 )
 
 // Runner runs programs until ctx ends. It is for plan.Options.
@@ -30,6 +35,11 @@ func Runner(ctx context.Context) func(eval.Program) ([]byte, error) {
 var errTooMuch = errors.New("too much output")
 
 func run(ctx context.Context, p eval.Program) ([]byte, error) {
+	depth, _ := strconv.Atoi(os.Getenv(depthEnv)) // 0 if it is not set
+	if depth >= maxDepth {
+		return nil, &eval.ProgramError{What: fmt.Sprintf("is not run, as %d others wait for it", depth),
+			Remedy: "Does it run nodejoin on this plan?"}
+	}
 	path, err := exec.LookPath(p.Command[0])
 	if err != nil {
 		return nil, missing(p.Command[0], err)
@@ -42,7 +52,7 @@ func run(ctx context.Context, p eval.Program) ([]byte, error) {
 	problems := &tail{}
 	cmd := exec.CommandContext(limited, path, p.Command[1:]...)
 	cmd.Dir = p.Dir
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Env = append(append(os.Environ(), p.Env...), fmt.Sprintf("%s=%d", depthEnv, depth+1))
 	cmd.Stdout, cmd.Stderr = out, problems
 	cmd.WaitDelay = grace
 	apart(cmd)
