@@ -39,9 +39,9 @@ var Classes = []Class{
 	{"hosts that lie, hang, flood or crash", []Tests{
 		{"steps/transport", "^(TestHostileHosts|TestHostileMemory|TestLiesAreMany|TestPanicOverOneHost|TestSilentMachine|" +
 			"TestBrokenAgentIsReplaced|TestAgentThatDoesNotStart|TestCrashOfTheAgent|TestServingCertificateByConnection|" +
-			"TestGreeting|TestSecretsWaitForTheAgent|TestPackedAgent)$"},
+			"TestGreeting|TestSecretsWaitForTheAgent|TestPackedAgent|TestHostileServers)$"},
 		{"steps/transport/wire", "^(TestEveryTextIsCleaned|TestEveryFieldLies|TestEveryCallIsBounded|TestAdmitBounds|" +
-			"TestChannelLines)$"},
+			"TestAdmittedDuration|TestChannelLines)$"},
 		{"cmd/nodejoin/internal/bundle", "^TestBundle"}, {"steps/collect", "^TestGatherIsBounded$"},
 	}},
 	{"inputs kept from 30 minutes of fuzzing the wire", []Tests{{"steps/transport/wire", "^Fuzz"}}},
@@ -59,8 +59,14 @@ var Classes = []Class{
 		{"steps/transport", "^(TestHostKey.*|TestLogin|TestKeyboardInteractive|TestSSHAgent|TestJumpHosts|TestSSHConfig.*|" +
 			"TestIdentityAgent|TestParseJump|TestUnreachable|TestDataDir)$"},
 	}},
+	{"root's rights by sudo and doas", []Tests{{"steps/transport", "^(TestBecome.*|TestPasswordIsGivenOnce)$"}}},
 	{"archives", []Tests{{"steps/artifact", "^(TestUnpack.*|TestSpoolIsRemoved|FuzzCleanName)$"}}},
 	{"downloads", []Tests{{"steps/artifact", "^(TestFetch.*|TestOpenBlobs|TestProxyOfAnAddress)$"}}},
+	{"locks and checksum files", []Tests{
+		{"cmd/nodejoin/internal/locker", "."}, {"plan/lock", "."}, {"plan", "^TestLargeLock$"},
+		{"cmd/nodejoin", "^TestScript$/^lock_"},
+		{"plan", "^TestCorpus$/^invalid$/^lock_"},
+	}},
 	{"hostile plans", []Tests{
 		{"plan", "^(TestLimits|TestLoadRefuses|TestFunctionFileRefusesDevices|TestBadPath)$"},
 		{"plan/eval", "^TestSimilarDiagnosticsAreBounded$"},
@@ -68,6 +74,10 @@ var Classes = []Class{
 			"kubelet_reserved_labels|template_calls_itself|nested_templates|huge_number|expression_too_long|" +
 			"for_each_too_many|nodes_too_many.*|locals_.*|steps_cycle.*|profiles_circle|" +
 			"join_kubeconfig_.*|admin_kubeconfig.*)$"},
+	}},
+	{"programs and files that plans read", []Tests{
+		{"cmd/nodejoin/internal/program", "."}, {"cmd/nodejoin", "^TestScript$/^(data|output)$"},
+		{"plan", "^TestLimitsOfPrograms$"}, {"plan", "^TestCorpus$/^invalid$/^(data.*|outputs|checks|dynamic)$"},
 	}},
 	{"plan files, paths and encodings", []Tests{
 		{"plan", "^TestCorpus$/^invalid$/^(byte_order_mark|control_characters|nul_.*|not_utf8|utf16|too_large|" +
@@ -83,10 +93,17 @@ var Classes = []Class{
 	{"outputs, signals and full disks", []Tests{
 		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_.*|lock|damaged_sandbox)$"},
 		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun|" +
-			"TestLostOutputs|TestInterruptedJSON)$"},
+			"TestLostOutputs|TestInterruptedJSON|TestBlockedOutput)$"},
+		{"cmd/nodejoin/internal/atomicfile", "."}, {"cmd/nodejoin/internal/runlog", "."},
+	}},
+	{"reports with text of hosts", []Tests{
+		{"cmd/nodejoin/internal/report", "^(TestHTML|TestMarkdown|TestSARIF|TestJUnit)"},
+		{"cmd/nodejoin/internal/draw", "^TestHTML$"},
 	}},
 	{"where the agent comes from", []Tests{{"steps/agentbin",
 		"^(TestFindSource|TestSourceOfTheWorkingFolder|TestBuildAndCache)$"}}},
+	{"releases", []Tests{{"examples/internal/release",
+		"^(TestReproducible|TestImage.*|TestActionsArePinned|TestAgentSizes)$"}}},
 	{"serving certificates and the cluster", []Tests{
 		{"steps/kinds", "^TestServingCertificate"}, {"steps/cluster", "^(TestServingRequests|TestOpenRefuses|TestPin)$"},
 	}},
