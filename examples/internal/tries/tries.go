@@ -61,7 +61,7 @@ var Classes = []Class{
 	}},
 	{"root's rights by sudo and doas", []Tests{{"steps/transport", "^(TestBecome.*|TestPasswordIsGivenOnce)$"}}},
 	{"archives", []Tests{{"steps/artifact", "^(TestUnpack.*|TestSpoolIsRemoved|FuzzCleanName)$"}}},
-	{"downloads", []Tests{{"steps/artifact", "^(TestFetch.*|TestOpenBlobs|TestProxyOfAnAddress)$"}}},
+	{"downloads", []Tests{{"steps/artifact", "^(TestFetch.*|TestOpenBlobs|TestOpenPipe|TestProxyOfAnAddress)$"}}},
 	{"locks and checksum files", []Tests{
 		{"cmd/nodejoin/internal/locker", "."}, {"plan/lock", "."}, {"plan", "^TestLargeLock$"},
 		{"cmd/nodejoin", "^TestScript$/^lock_"},

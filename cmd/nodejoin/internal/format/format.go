@@ -18,6 +18,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/plan/source"
 )
 
 // Formatter formats files, or standard input.
@@ -88,9 +89,13 @@ func (f *Formatter) below(path string) ([]string, error) {
 }
 
 func (f *Formatter) stdin() error {
-	src, err := io.ReadAll(f.Term.In)
-	if err != nil {
+	src, err := io.ReadAll(io.LimitReader(f.Term.In, source.MaxFile+1))
+	switch {
+	case err != nil:
 		return err
+	case len(src) > source.MaxFile:
+		return fmt.Errorf("standard input has more than %d bytes, which is the most for a file of a plan",
+			source.MaxFile)
 	}
 	out, ok := f.format("<stdin>", src)
 	if !ok {
@@ -109,7 +114,7 @@ func (f *Formatter) stdin() error {
 }
 
 func (f *Formatter) file(name string) error {
-	src, err := os.ReadFile(name)
+	src, err := source.ReadFile(name)
 	if err != nil {
 		return err
 	}
