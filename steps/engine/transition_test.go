@@ -97,9 +97,11 @@ func TestPlanIsTheWholeTruth(t *testing.T) {
 			s := seed + uint64(i)
 			t.Run(fmt.Sprintf("%s-%d", osName, s), func(t *testing.T) {
 				t.Parallel()
-				a, b := drawPair(t, rand.New(rand.NewPCG(s, 1)), osName)
-				t.Logf("seed %d\nA: %s\nB: %s", s, a, b)
-				pairOf(t, a, b)
+				bubble(func(t *testing.T) {
+					a, b := drawPair(t, rand.New(rand.NewPCG(s, 1)), osName)
+					t.Logf("seed %d\nA: %s\nB: %s", s, a, b)
+					pairOf(t, a, b)
+				})(t)
 			})
 		}
 	}

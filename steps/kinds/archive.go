@@ -128,7 +128,24 @@ func (a *Archive) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps
 		}
 		have[p] = d
 	}
-	return a.diff(&rec, have, true), nil
+	c := a.diff(&rec, have, true)
+	if len(c.Diffs) > 0 && rec.Digest != a.identity() {
+		return c, nil
+	}
+	for _, p := range rec.Programs {
+		fi, err := r.Stat(ctx, p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // diff has it
+		}
+		if err != nil {
+			return c, err
+		}
+		for _, d := range accessDiff(e.Facts.OS, fi.Access, host.AccessProgram) {
+			d.Name = "access of " + p
+			c.Action, c.Diffs = steps.ActionUpdate, append(c.Diffs, d)
+		}
+	}
+	return c, nil
 }
 
 // diff compares the recorded unpacking (nil: none) and the files found, path to
@@ -186,10 +203,16 @@ func (a *Archive) dest(os, member string) string {
 	return host.Join(os, append([]string{a.To}, parts[a.Strip:]...)...)
 }
 
-func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	staged := map[string]string{} // final path -> sha256; the bytes lie at TempName
-	if err := a.stage(ctx, h, e, staged); err != nil {
-		for _, p := range slices.Sorted(maps.Keys(staged)) {
+func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
+	if rec, whole, err := a.unpacked(ctx, h, e); whole || err != nil {
+		if err == nil {
+			err = executable(ctx, h, e, rec.Programs)
+		}
+		return steps.Outcome{}, err
+	}
+	staged := record.Unpacked{Digest: a.identity(), Files: map[string]string{}} // the bytes lie at TempName
+	if err := a.stage(ctx, h, e, &staged); err != nil {
+		for _, p := range slices.Sorted(maps.Keys(staged.Files)) {
 			discard(ctx, h, host.TempName(p))
 		}
 		return steps.Outcome{}, err
@@ -197,9 +220,37 @@ func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.
 	return steps.Outcome{}, a.moveIn(ctx, h, e, staged)
 }
 
+// unpacked is what the record has of this archive, and whether all of its files are as they were unpacked.
+func (a *Archive) unpacked(ctx context.Context, r host.Reader, e *steps.Env) (record.Unpacked, bool, error) {
+	rec, ok := e.Record.Archives[e.StepID]
+	if !ok || rec.Digest != a.identity() {
+		return rec, false, nil
+	}
+	for p, want := range rec.Files {
+		if d, err := e.FileDigest(ctx, r, p); err != nil || d != want {
+			return rec, false, err
+		}
+	}
+	return rec, true, nil
+}
+
+// executable makes programs executable that are not.
+func executable(ctx context.Context, h host.Host, e *steps.Env, programs []string) error {
+	for _, p := range programs {
+		fi, err := h.Stat(ctx, p)
+		if err == nil && accessDiff(e.Facts.OS, fi.Access, host.AccessProgram) != nil {
+			err = h.SetAccess(ctx, p, host.AccessProgram)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stage unpacks every wanted member beside its place while the whole archive goes
 // through its digest, and fails unless that holds. It adds to staged before it writes.
-func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged map[string]string) error {
+func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged *record.Unpacked) error {
 	d, err := fetch(ctx, e, a.Source)
 	if err != nil {
 		return err
@@ -219,10 +270,11 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 		if err := claimFile(ctx, h, e, p, false); err != nil {
 			return err
 		}
-		staged[p] = ""
+		staged.Files[p] = ""
 		access := host.AccessDefault
 		if m.Executable {
 			access = host.AccessProgram
+			staged.Programs = append(staged.Programs, p)
 		}
 		sum, scan := sha256.New(), scanFor(m.Name, a.Versions)
 		through := []io.Writer{sum}
@@ -233,7 +285,7 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 			host.WriteOptions{Access: access}); err != nil {
 			return err
 		}
-		staged[p] = hex.EncodeToString(sum.Sum(nil))
+		staged.Files[p] = hex.EncodeToString(sum.Sum(nil))
 		return scan.fault(m.Name, a.Name())
 	})
 	// Bytes that are not those that were promised explain any trouble with unpacking
@@ -245,11 +297,12 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 	if end := d.drain(); end != nil {
 		return end
 	}
-	if err == nil && len(staged) == 0 {
+	slices.Sort(staged.Programs)
+	if err == nil && len(staged.Files) == 0 {
 		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Name(), a.Include, a.Strip)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
-		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged)),
+		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged.Files)),
 			func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
 			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Name(), name)
 		}
@@ -259,8 +312,8 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged m
 
 // moveIn puts the staged files in their places, stopping what runs from those that
 // it replaces, and notes them in the record.
-func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged map[string]string) error {
-	paths := slices.Sorted(maps.Keys(staged))
+func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged record.Unpacked) error {
+	paths := slices.Sorted(maps.Keys(staged.Files))
 	have := map[string]string{}
 	replaces := false
 	for _, p := range paths {
@@ -270,7 +323,7 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged 
 		}
 		have[p] = d
 		// A program that was deleted may run all the same.
-		replaces = replaces || d != staged[p]
+		replaces = replaces || d != staged.Files[p]
 	}
 	if replaces {
 		if err := stopUsers(ctx, h, e, a.Services); err != nil {
@@ -279,18 +332,21 @@ func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged 
 	}
 	for _, p := range paths {
 		var err error
-		if have[p] == staged[p] {
+		if have[p] == staged.Files[p] {
 			err = h.Remove(ctx, host.TempName(p))
 		} else {
 			err = moveIn(ctx, h, host.TempName(p), p)
 		}
 		if err == nil {
-			err = e.Stamp(ctx, h, p, staged[p])
+			err = e.Stamp(ctx, h, p, staged.Files[p])
 		}
 		if err != nil {
 			return err
 		}
 	}
-	e.SetArchive(record.Unpacked{Digest: a.identity(), Files: staged})
+	if err := executable(ctx, h, e, staged.Programs); err != nil {
+		return err
+	}
+	e.SetArchive(staged)
 	return nil
 }

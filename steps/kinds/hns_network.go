@@ -36,8 +36,8 @@ var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "w
 // the network has its own. Outputs: management_ip.
 //
 // A network of the name and type that somebody else has made serves as well, and stays on
-// leave. One that the program of a service uses is made for it: it has this subnet, too,
-// or is replaced while the service is stopped.
+// leave. nodejoin's own has this subnet, too, and so has one that the program of a service uses:
+// it is replaced while the service is stopped.
 type HNSNetwork struct {
 	Name    string `json:"name" doc:"its name, for example External" id:"true"`
 	Type    string `json:"type" doc:"\"Overlay\" or \"L2Bridge\""`
@@ -83,14 +83,15 @@ func (n *HNSNetwork) gateway() string {
 }
 
 // wrong says how a network is another than the wanted one; none = it is not.
-func (n *HNSNetwork) wrong(have host.HNSNetwork) (out []steps.Diff) {
+func (n *HNSNetwork) wrong(e *steps.Env, have host.HNSNetwork) (out []steps.Diff) {
 	if !strings.EqualFold(have.Type, n.Type) {
 		out = append(out, steps.Diff{Name: "type", Have: have.Type, Want: n.Type})
 	}
 	if n.VNI != 0 && have.VNI != 0 && n.VNI != have.VNI { // HNS does not promise to return it
 		out = append(out, steps.Diff{Name: "vni", Have: fmt.Sprint(have.VNI), Want: fmt.Sprint(n.VNI)})
 	}
-	if n.Service != "" && !steps.HasRef(n.Subnet) && !slices.Contains(have.Subnets, n.Subnet) {
+	made := n.Service != "" || n.ours(e) && len(have.Subnets) > 0
+	if made && !steps.HasRef(n.Subnet) && !slices.Contains(have.Subnets, n.Subnet) {
 		out = append(out, steps.Diff{Name: "subnet", Have: strings.Join(have.Subnets, ", "), Want: n.Subnet})
 	}
 	return out
@@ -127,7 +128,7 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 	case err != nil:
 		return steps.Change{}, err
 	}
-	wrong := n.wrong(have)
+	wrong := n.wrong(e, have)
 	switch {
 	case len(wrong) > 0 && n.replaces(e, have):
 		return n.change(steps.ActionUpdate, wrong...), nil
@@ -152,7 +153,7 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return steps.Outcome{}, err
 	}
-	if !there || len(n.wrong(have)) > 0 && n.replaces(e, have) {
+	if !there || len(n.wrong(e, have)) > 0 && n.replaces(e, have) {
 		if err := n.make(ctx, h, e, there); err != nil {
 			return steps.Outcome{}, err
 		}

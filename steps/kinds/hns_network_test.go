@@ -33,6 +33,27 @@ func TestHNSNetworkOfOthers(t *testing.T) {
 	}
 }
 
+// TestHNSNetworkOfAnotherSubnet: nodejoin's own network is replaced when it has another subnet than the plan's; one of
+// others serves with any.
+func TestHNSNetworkOfAnotherSubnet(t *testing.T) {
+	want := external("L2Bridge", 0)
+	list := []steps.Spec{stepstest.Spec("hns_network", "n", want)}
+	for _, ours := range []bool{true, false} {
+		h := stepstest.OpenHost(t, "windows")
+		if ours {
+			stepstest.Applied(t, h, stepstest.Memory{}, list)
+			stepstest.Must(t, h.DeleteHNSNetwork(t.Context(), "External"))
+		}
+		stepstest.Must(t, h.CreateHNSNetwork(t.Context(), host.HNSNetworkConfig{Name: "External", Type: "L2Bridge",
+			Subnet: "10.77.0.0/24", Gateway: "10.77.0.1"}))
+		stepstest.Applied(t, h, stepstest.Memory{}, list)
+		n, err := h.HNSNetwork(t.Context(), "External")
+		if err != nil || (n.Subnets[0] == want.Subnet) != ours {
+			t.Errorf("ours %v: the network is %+v, %v", ours, n, err)
+		}
+	}
+}
+
 func TestHNSNetworkArguments(t *testing.T) {
 	for want, n := range map[string]*kinds.HNSNetwork{
 		"needs a name":              {Type: "L2Bridge", Subnet: "192.168.255.0/30", Gateway: "192.168.255.1"},

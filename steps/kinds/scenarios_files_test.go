@@ -64,5 +64,23 @@ func fileScenarios(art stepstest.Memory) []scenario {
 				stepstest.Put(t, h, `C:\c\containerd.exe`, "x")
 			},
 			list: []steps.Spec{containerdArchive(art, "http://m/1.tgz")}, verify: holds(`C:\c\containerd.exe`, "c1")},
+		{name: "linux archive with a program that is not executable any more", os: "linux",
+			before: []steps.Spec{linuxArchive(art)},
+			drift: func(t *testing.T, h host.Host) {
+				stepstest.Must(t, h.SetAccess(t.Context(), "/opt/c/ctr.exe", host.AccessDefault))
+			},
+			list: []steps.Spec{linuxArchive(art)},
+			verify: func(t *testing.T, h host.Host) {
+				fi, err := h.Stat(t.Context(), "/opt/c/ctr.exe")
+				if err != nil || fi.Access != host.AccessProgram {
+					t.Errorf("%+v, %v", fi, err)
+				}
+			}},
 	}
+}
+
+func linuxArchive(art stepstest.Memory) steps.Spec {
+	const url = "http://m/1.tgz"
+	return stepstest.Spec("archive", "unpack", &kinds.Archive{
+		Source: steps.Source{URL: url, SHA256: stepstest.Hex256(art[url])}, To: "/opt/c", Strip: 1})
 }

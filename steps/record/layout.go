@@ -82,6 +82,8 @@ type Unpacked struct {
 	// to where.
 	Digest string            `json:"digest"`
 	Files  map[string]string `json:"files"` // path -> sha256
+	// Programs are the files of Files that are executable, sorted; nil = not known.
+	Programs []string `json:"programs,omitempty"`
 	// Version is the one that a run has observed running; "" = none has yet.
 	Version string `json:"version,omitempty"`
 }
