@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -15,7 +16,13 @@ import (
 	"nodejoin/steps/selftest"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	// Plans of a thousand machines need two thirds of the memory so, for a tenth more processor time.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+	os.Exit(run(os.Args[1:]))
+}
 
 // run is main with its exit code, so that tests can call it.
 func run(args []string) int {

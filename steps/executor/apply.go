@@ -21,6 +21,7 @@ type ApplyReply struct {
 // Apply takes the steps in order; each is checked, applied where it differs, and
 // checked again. It stops at the first failure.
 func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
+	defer x.forget()
 	if err := x.prepare(ctx); err != nil {
 		return ApplyReply{}, err
 	}

@@ -34,6 +34,7 @@ type CheckReply struct {
 
 // Check checks every step. It changes nothing.
 func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
+	defer x.forget()
 	if err := x.prepare(ctx); err != nil {
 		return CheckReply{}, err
 	}

@@ -26,9 +26,9 @@ type Executor struct {
 	facts     host.Facts
 	record    *record.Record
 	undos     steps.Undos
-	whole     []steps.Spec // of the last check of a whole plan
-	missing   []string     // folders above the record that were not there at first
-	decoded   map[string]decoded
+	whole     []steps.Spec       // of the last check of a whole plan
+	missing   []string           // folders above the record that were not there at first
+	decoded   map[string]decoded // of the request, by the steps' ids
 }
 
 // decoded is a step whose arguments were decoded, for what only reads them.
@@ -46,16 +46,21 @@ func (x *Executor) open(s steps.Spec, values map[string]string) (o decoded, err 
 	}
 	o.args = s.Args
 	if o.step, o.kind, err = x.kinds.Decode(s); err == nil {
+		if x.decoded == nil {
+			x.decoded = map[string]decoded{}
+		}
 		x.decoded[s.ID] = o
 	}
 	return o, err
 }
 
+// forget ends a request. The decoded steps of a thousand waiting machines would take much memory.
+func (x *Executor) forget() { x.decoded = nil }
+
 // NewExecutor returns an executor for one machine. It calls emit from the caller's goroutine
 // only; emit must not block for long.
 func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(event.Event)) *Executor {
-	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds),
-		decoded: map[string]decoded{}}
+	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds)}
 	x.host = host.Intercept(h, func(op, subject string) error {
 		x.mutations.Add(1)
 		return nil

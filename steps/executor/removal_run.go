@@ -15,6 +15,7 @@ import (
 // Remove undoes what the plan no longer names, in the order of a leave. It stops at the
 // first failure; the next run continues from there.
 func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, error) {
+	defer x.forget()
 	if err := x.prepare(ctx); err != nil {
 		return RemoveReply{}, err
 	}
