@@ -62,7 +62,7 @@ func ReadBoot(b []byte, kinds Catalog) (BootPlan, error) {
 	}
 	for _, s := range p.Steps {
 		if k, ok := kinds.Lookup(s.Kind); !ok || k.Place != OnHost {
-			return p, fmt.Errorf("boot plan: step %s is of kind %q, which is none of a machine", s.ID, s.Kind)
+			return p, fmt.Errorf("boot plan: step %s is of kind %q, which does not run on a machine", s.ID, s.Kind)
 		}
 	}
 	return p, nil

@@ -39,5 +39,5 @@ type LockReply struct {
 // Locked is the error for a machine or cluster that another run holds.
 func Locked(what string, by LockHolder) *Error {
 	return &Error{Code: CodeLocked, Summary: "another nodejoin is at work", Detail: what + " is held: " + by.String(),
-		Remedy: "let that run end, then apply again; one that hangs is ended on its own machine"}
+		Remedy: "let that run end, then apply again; if it hangs, end it on the machine where it runs"}
 }

@@ -128,7 +128,7 @@ func (x *historyCommand) list() error {
 		rows = append(rows, []string{h.Run, ui.CleanLine(h.Command), ui.CleanLine(r.Head.Called()), ui.CleanLine(h.User),
 			fmt.Sprint(len(r.Head.Nodes)), fmt.Sprint(changedBy(r)), runResult(r), cmp.Or(ui.CleanLine(r.Head.With()), "-")})
 	}
-	return ui.OneLine(x.term.Out, x.term.OutLimit(), rows, 3, 4)
+	return ui.OneLine(x.term.Out, x.term.OutLimit(), rows, 3, 4, 2, 7)
 }
 
 // noRun says why there is nothing to show, and lists the newest runs.

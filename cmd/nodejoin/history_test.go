@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/steps/event"
@@ -38,5 +39,18 @@ func TestRunResult(t *testing.T) {
 		if have := runResult(history.Run{End: &history.End{ExitCode: code}}); have != want {
 			t.Errorf("exit code %d is %q, want %q", code, have, want)
 		}
+	}
+}
+
+// TestRunNames: the names of runs sort as their times do, and are those that history takes.
+func TestRunNames(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	last := ""
+	for ms := range 1000 {
+		name := runName(now.Add(time.Duration(ms) * time.Millisecond))
+		if name <= last || !history.IsRun(name) {
+			t.Fatalf("%s after %s", name, last)
+		}
+		last = name
 	}
 }

@@ -12,15 +12,23 @@ import (
 
 // hold names this process as the lock holder.
 func (a *app) hold(command string) {
-	now := time.Now().UTC().Truncate(time.Second)
-	a.holder = steps.LockHolder{Run: now.Format("20060102-150405-") + rand.Text()[:6], Command: command,
-		User: "an unknown user", Host: "an unknown machine", PID: os.Getpid(), Since: now}
+	now := time.Now().UTC()
+	a.holder = steps.LockHolder{Run: runName(now), Command: command, User: "an unknown user",
+		Host: "an unknown machine", PID: os.Getpid(), Since: now.Truncate(time.Second)}
 	if u, err := user.Current(); err == nil {
 		a.holder.User = u.Username
 	}
 	if name, err := os.Hostname(); err == nil {
 		a.holder.Host = name
 	}
+}
+
+// runName names a run that begins now. Names sort as their times do, to the millisecond.
+func runName(now time.Time) string {
+	const letters = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ" // those of rand.Text, sorted
+	ms := now.Nanosecond() / int(time.Millisecond)
+	return now.Format("20060102-150405-") + string(letters[ms/len(letters)]) + string(letters[ms%len(letters)]) +
+		rand.Text()[:4]
 }
 
 // gone reports whether a lock holder was a process of this computer that has ended. If

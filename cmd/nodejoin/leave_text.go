@@ -19,7 +19,7 @@ func (t *leaveText) plan(r left) {
 	}
 	for _, h := range r.report.Hosts {
 		if h.Err == nil && h.Pending() {
-			ui.WriteLeave(t.term.Out, h, r.options, t.term.OutColor)
+			ui.WriteLeave(t.term.Out, h, r.options, t.term.OutColor, t.term.OutLimit())
 		}
 	}
 }

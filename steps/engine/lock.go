@@ -51,7 +51,7 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	switch {
 	case errors.Is(err, kube.ErrHeld):
 		e := steps.Locked("the cluster of the plan (Lease kube-system/"+want.Name+")", holderOf(before))
-		e.Remedy += fmt.Sprintf("; if it has ended without a word, its Lease ends %s",
+		e.Remedy += fmt.Sprintf("; if it died, its Lease ends at %s",
 			before.Renewed.Add(before.Duration).UTC().Format(time.RFC3339))
 		return func() {}, e
 	case ctx.Err() != nil:

@@ -66,6 +66,6 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 		err = h.api.SetAnnotations(ctx, h.node.Name, map[string]string{kube.LastApply: string(b)}, nil)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there may be no Node yet
-		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted at the Node", Detail: err.Error()})
+		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the Node", Detail: err.Error()})
 	}
 }

@@ -88,7 +88,8 @@ func (h upgradeCheck) checkVersion(kubelet *program) *steps.Error {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "version skew",
 			Detail: fmt.Sprintf("the API server is %s, the plan wants Kubernetes %s on the node: %s", h.info.Version,
 				to, v.Why),
-			Remedy: "possible is " + v.Instead + "; upgrade the control plane first, or write such a version into the plan"}
+			Remedy: "this API server takes " + v.Instead +
+				"; upgrade the control plane first, or write such a version into the plan"}
 	}
 	if !known {
 		return nil

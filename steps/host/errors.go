@@ -22,8 +22,8 @@ var (
 	ErrServiceExited = errors.New("the service ended by itself")
 	// ErrNameUnknown: the machine's resolver does not find a name.
 	ErrNameUnknown = errors.New("the name is not found")
-	// ErrForeign: others than administrators own it, or can change it.
-	ErrForeign = errors.New("others than administrators own it, or can change it")
+	// ErrForeign: users who are not administrators own it, or can change it.
+	ErrForeign = errors.New("users who are not administrators own it, or can change it")
 	// ErrNoAnswer: a connection was tried and failed, or a service of the machine does not answer now.
 	ErrNoAnswer = errors.New("no answer")
 	// ErrUnsettled: HNS does not find what a network needs, as for a while after another one has gone.

@@ -92,7 +92,7 @@ func (s *Sysctl) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.
 func (s *Sysctl) missing() error {
 	return &steps.Error{Code: steps.CodeFailed, Summary: "no such kernel parameter",
 		Detail: fmt.Sprintf("the kernel has no %s", s.Name),
-		Remedy: "load the module that brings it with a kernel_module step before this one (net.bridge.* comes with " +
+		Remedy: "load the module that provides it with a kernel_module step before this one (net.bridge.* comes with " +
 			"br_netfilter), or fix the name"}
 }
 

@@ -162,7 +162,7 @@ func environmentText(env []string) (string, error) {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		if strings.ContainsAny(value, "\n\r") || !utf8.ValidString(e) || strings.ContainsAny(name, " \t#;\"'\\") {
-			return "", fmt.Errorf("%w: the variable %s is nothing that a file of variables can hold", fs.ErrInvalid,
+			return "", fmt.Errorf("%w: a file of variables cannot hold the variable %s", fs.ErrInvalid,
 				strconv.Quote(name))
 		}
 		b.WriteString(name + `="` + environmentEscape.Replace(value) + "\"\n")

@@ -69,7 +69,7 @@ func result(what string, r uintptr) error {
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
 			"(HRESULT %#x); Windows Update may refuse an SSH session: turn the feature on from the console", what, code)
 	case code == notElevated:
-		return fmt.Errorf("%s: it takes an elevated administrator (HRESULT %#x)", what, code)
+		return fmt.Errorf("%s: only an elevated administrator may do this (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
 		err := syscall.Errno(code & 0xffff)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -42,7 +42,7 @@ func (h *Host) DynamicPorts(ctx context.Context, protocol string) (host.PortRang
 		switch code {
 		case hresultNotRegistered, hresultNotImplemented, hresultNoMember, wbemInvalidNamespace, wbemInvalidClass,
 			wbemProviderAbsent:
-			err = fmt.Errorf("%w: WMI does not tell them (%w)", host.ErrUnsupported, err)
+			err = fmt.Errorf("%w: WMI does not report them (%w)", host.ErrUnsupported, err)
 		}
 	}
 	return out, failed(op, protocol, err)
@@ -65,7 +65,7 @@ func queryDynamicPorts(class, protocol string) (host.PortRange, error) {
 		return nil
 	})
 	if err == nil && out == (host.PortRange{}) {
-		err = fmt.Errorf("%w: WMI does not tell them", host.ErrUnsupported)
+		err = fmt.Errorf("%w: WMI does not report them", host.ErrUnsupported)
 	}
 	return out, err
 }

@@ -21,7 +21,7 @@ const eachHost = 20
 
 // WriteHosts writes the results of hosts as a table of at most limit columns, 0 = no limit.
 func WriteHosts(w io.Writer, hosts []HostResult, color bool, limit int) error {
-	return OneLine(w, limit, HostRows(hosts, color), 2, 3)
+	return OneLine(w, limit, HostRows(hosts, color), 2, 3, 1)
 }
 
 // HostRows is the table of the results of hosts, with its head.

@@ -5,20 +5,24 @@ import (
 	"io"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
 )
 
-// WriteLeave writes what a leave would do on one host, in the order in which it is done.
-func WriteLeave(w io.Writer, h engine.LeaveHost, o engine.LeaveOptions, color bool) {
-	(&leavePlan{w: w, color: color}).write(h, o)
+// WriteLeave writes what a leave would do on one host, in the order in which it is done. Lines are wrapped to width
+// columns; 0 = no limit.
+func WriteLeave(w io.Writer, h engine.LeaveHost, o engine.LeaveOptions, color bool, width int) {
+	(&leavePlan{w: w, color: color, width: width}).write(h, o)
 }
 
 type leavePlan struct {
 	w                     io.Writer
 	color                 bool
+	width                 int
 	remove, restore, stay int // items
 }
 
@@ -65,13 +69,13 @@ func (p *leavePlan) item(i executor.LeaveItem) {
 	switch {
 	case i.Change.Action == steps.ActionDelete:
 		p.remove++
-		p.line(Red, "-", i.Key.String(), why)
+		p.line(Red, "-", ThingWords(i.Key), why)
 	case !i.Change.NoOp():
 		p.restore++
-		p.line(Yellow, "~", i.Key.String(), why)
+		p.line(Yellow, "~", ThingWords(i.Key), why)
 	case i.Left != "":
 		p.stay++
-		p.line(Dim, " ", i.Key.String()+" stays", i.Left)
+		p.line(Dim, " ", ThingWords(i.Key)+" stays", i.Left)
 	}
 }
 
@@ -80,7 +84,12 @@ func (p *leavePlan) line(style Style, symbol, what, why string) {
 	if why != "" {
 		what += ": " + why
 	}
-	fmt.Fprintf(p.w, "  %s %s\n", Paint(p.color, style, symbol), CleanLine(what))
+	what = CleanLine(what)
+	const indent = "    "
+	if p.width > 0 {
+		what = strings.ReplaceAll(ansi.Wrap(what, p.width-len(indent), ""), "\n", "\n"+indent)
+	}
+	fmt.Fprintf(p.w, "  %s %s\n", Paint(p.color, style, symbol), what)
 }
 
 func podNames(pods []kube.Pod) string {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -59,7 +60,8 @@ func (r *rate) perSecond() float64 {
 type liveState struct {
 	work    Work
 	start   time.Time
-	busy    []*liveHost // in the order in which they became busy
+	busy    []*liveHost    // in the plan's order
+	place   map[string]int // of a host in the plan
 	ended   []string
 	failed  int // of ended
 	reached map[string]map[string]bool
@@ -68,7 +70,10 @@ type liveState struct {
 }
 
 func newLiveState(w Work, now time.Time) *liveState {
-	s := &liveState{work: w, start: now, reached: map[string]map[string]bool{}}
+	s := &liveState{work: w, start: now, reached: map[string]map[string]bool{}, place: map[string]int{}}
+	for i, name := range w.Hosts {
+		s.place[name] = i
+	}
 	for _, of := range w.Steps {
 		s.steps += len(of)
 	}
@@ -146,7 +151,10 @@ func (s *liveState) host(name string, now time.Time) *liveHost {
 	}
 	s.ended = slices.DeleteFunc(s.ended, func(n string) bool { return n == name })
 	h := &liveHost{name: name, since: now}
-	s.busy = append(s.busy, h)
+	at, _ := slices.BinarySearchFunc(s.busy, s.place[name], func(b *liveHost, place int) int {
+		return cmp.Compare(s.place[b.name], place)
+	})
+	s.busy = slices.Insert(s.busy, at, h)
 	return h
 }
 

@@ -262,9 +262,9 @@ HOST  CHANGED  UNCHANGED  TOOK   RESULT
 a     62       3          1.5s   done
 b     7        0          1m10s  failed at kubelet: the service ended\nby itself`},
 		{many, 60, `
-HOST                                    CHANGED  RESULT
-win-1 to win-30, win-32 to win-50 (49)  62       done
-b                                       7        failed at kub...`},
+HOST                                    RESULT
+win-1 to win-30, win-32 to win-50 (49)  done
+b                                       failed at kubelet...`},
 	} {
 		var b strings.Builder
 		if err := WriteHosts(&b, c.hosts, false, c.limit); err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // OneLine writes rows as Table does, with one line for each: if they do not fit into limit columns, it leaves out the
-// columns of spare, one after the other, and then shortens the widest of the others.
+// columns of spare, one after the other, and then shortens the widest of the others; the first, which names the row,
+// only where that is not enough.
 func OneLine(w io.Writer, limit int, rows [][]string, spare ...int) error {
 	wide := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -36,11 +37,13 @@ func OneLine(w io.Writer, limit int, rows [][]string, spare ...int) error {
 			out[i] = true
 		}
 	}
-	if over := total() - limit; limit > 0 && over > 0 {
-		widest := slices.Index(wide, slices.Max(kept(wide, out)))
-		wide[widest] = max(wide[widest]-over, least)
-		for _, r := range rows {
-			r[widest] = Cut(r[widest], wide[widest])
+	widest := 1 + slices.Index(wide[1:], slices.Max(kept(wide, out)))
+	for _, column := range []int{widest, 0} {
+		if over := total() - limit; limit > 0 && over > 0 {
+			wide[column] = max(wide[column]-over, min(least, wide[column]))
+			for _, r := range rows {
+				r[column] = Cut(r[column], wide[column])
+			}
 		}
 	}
 	lines := make([][]string, len(rows))
@@ -54,9 +57,10 @@ func OneLine(w io.Writer, limit int, rows [][]string, spare ...int) error {
 	return Table(w, 0, lines)
 }
 
+// kept are the widths of the columns after the first that are not left out.
 func kept(wide []int, out map[int]bool) (list []int) {
 	for i, n := range wide {
-		if !out[i] {
+		if i > 0 && !out[i] {
 			list = append(list, n)
 		}
 	}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/host/hosttest"
+)
+
+func TestMain(m *testing.M) {
+	hosttest.InMemory()
+	os.Exit(m.Run())
+}
+
+// TestScreens: the stored screens are what the program prints. "go run ./examples/internal/screens" writes them.
+func TestScreens(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("pseudo-terminals as Linux has them")
+	}
+	const repository = "../../.."
+	files, err := take(t.Context(), repository, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(repository, "examples", "screens")
+	wanted := map[string]bool{}
+	for _, f := range files {
+		wanted[f.name] = true
+		have, err := os.ReadFile(filepath.Join(folder, f.name))
+		if err != nil {
+			t.Errorf("go run ./examples/internal/screens: %v", err)
+			continue
+		}
+		if diff := cmp.Diff(plain(f.name, string(have)), plain(f.name, f.text)); diff != "" {
+			t.Errorf("%s is not what is printed; go run ./examples/internal/screens (-stored +printed):\n%s",
+				f.name, diff)
+		}
+	}
+	stored, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range stored {
+		if !wanted[f.Name()] {
+			t.Errorf("%s shows no scene", f.Name())
+		}
+	}
+}
