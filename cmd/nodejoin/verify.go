@@ -46,9 +46,11 @@ func newVerify(a *app) *cobra.Command {
 		Short: "Run a web server on the nodes, and test every way to reach it",
 		Long: `Tests whether nodes that have joined can run pods. The sample web server of the Kubernetes
 guides runs on each node, and is asked by pods on the same node and on others, by the
-kubelet, through a service by address and by name, and through a port of the node from
-this computer; pods also ask for an address outside the cluster. A Linux node itself asks
-for its port and the service. Each test passes, fails, or is not possible here, with the
+kubelet, through a service by address and by name, by the name of its pod, and through a
+port of the node from this computer; pods also ask for an address outside the cluster, and
+for a name outside if --outbound gives one. Through the API server its log is read, a
+command runs in its container, its port is forwarded, and the kubelet is asked for the
+usage of the node. A Linux node itself asks for its port and the service. Each test passes, fails, or is not possible here, with the
 reason: what the cluster refuses or does not start has failed, except for a pod on a Linux
 node's own network, which a policy may refuse. No host is connected to.
 
@@ -57,7 +59,8 @@ end, after Ctrl-C too. If a verify was killed, the next one deletes what it left
 
 Windows nodes use the image of Windows Server for their build, Linux nodes agnhost. To use
 other images, give them with --image: one for Windows needs powershell.exe and curl.exe,
-one for Linux needs agnhost's commands netexec and connect as its entry point's arguments.
+one for Linux needs agnhost's commands netexec and connect as its entry point's arguments,
+and echo.
 
 The exit code is 0 if nothing failed, 1 if something did or the namespace could not be
 deleted, and 4 if the API server does not answer.`,
@@ -72,7 +75,7 @@ deleted, and 4 if the API server does not answer.`,
 	a.reportFlag(c)
 	f := c.Flags()
 	f.StringArrayVar(&x.imageFlags, "image", nil, "image for the nodes of an OS, `OS=IMAGE`; may be repeated")
-	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for; default: the API server")
+	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for, best with a name; default: the API server")
 	boundFlag(c, &x.start, verify.DefaultStart, "start-timeout",
 		"limit for the start of a pod, including the download of its image")
 	boundFlag(c, &x.answer, verify.DefaultAnswer, "answer-timeout", "limit for an answer")

@@ -13,8 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestCheck: for a pod with spec.os.name windows, `nodejoin check` and the API server refuse the same fields
-// and accept the others.
+// TestCheck: of a corpus of pods, `nodejoin check` and the API server refuse the same ones and accept the others.
 func TestCheck(t *testing.T) {
 	ctx, cancel := bounded(t, 3*time.Minute)
 	defer cancel()
@@ -38,22 +37,19 @@ func TestCheck(t *testing.T) {
 		}
 		out, err := exec.CommandContext(ctx, string(released(t)), "check", "--json", "--plan", plan, pod).Output()
 		var r struct {
-			Findings []struct{ ID, Observed string }
+			Findings []struct{ ID, Observed, Why string }
 		}
 		if bad := json.Unmarshal(out, &r); bad != nil {
 			t.Fatalf("%v, %v: %s", err, bad, out)
 		}
 		for _, f := range r.Findings {
-			if strings.Contains(f.Observed, "the API server rejects it") {
+			if strings.Contains(f.Observed+f.Why, "the API server rejects") {
 				refused = append(refused, f.ID)
 			}
 		}
 		return refused
 	}
-	for _, c := range []struct {
-		pod, container string // fields
-		id             string // "" = the API server takes it
-	}{
+	cases := []podCase{
 		{"", "", ""},
 		{`"hostPID": true`, "", "host-pid"}, {`"hostPID": false`, "", ""},
 		{`"hostIPC": true`, "", "host-ipc"},
@@ -84,8 +80,17 @@ func TestCheck(t *testing.T) {
 		{"", `"privileged": true`, "privileged"}, {"", `"privileged": false`, "privileged"},
 		{"", `"allowPrivilegeEscalation": false`, "privilege-escalation"},
 		{"", `"procMount": "Default"`, "proc-mount"},
-	} {
-		fields := `"os": {"name": "windows"}, "restartPolicy": "Always", "tolerations": [{"operator": "Exists"}]`
+	}
+	cases = append(cases, accountCases...)
+	cases = append(cases, otherCases...)
+	if len(cases) < 60 {
+		t.Errorf("the corpus has %d pods, want 60", len(cases))
+	}
+	for _, c := range cases {
+		fields := `"restartPolicy": "Always", "tolerations": [{"operator": "Exists"}]`
+		if !strings.Contains(c.pod, `"os": `) {
+			fields = `"os": {"name": "windows"}, ` + fields
+		}
 		if c.pod != "" {
 			fields += ", " + c.pod
 		}
@@ -105,8 +110,63 @@ func TestCheck(t *testing.T) {
 		switch {
 		case c.id == "" && err != nil:
 			t.Errorf("%s%s: %v", c.pod, c.container, err)
-		case c.id != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "cannot be set for a windows pod")):
+		case c.id != "" && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err):
 			t.Errorf("%s%s: the API server says %v", c.pod, c.container, err)
 		}
 	}
+}
+
+// podCase is a pod of the corpus.
+type podCase struct {
+	pod, container string // fields of its specification and of its container's security context
+	id             string // of the finding; "" = the API server takes it
+}
+
+// windowsOption is a pod with one field of windowsOptions.
+func windowsOption(field, id string) podCase {
+	return podCase{container: `"windowsOptions": {` + field + `}`, id: id}
+}
+
+// accountCases are about the accounts of containers.
+var accountCases = []podCase{
+	windowsOption(`"runAsUserName": "ContainerUser"`, ""),
+	windowsOption(`"runAsUserName": "NT AUTHORITY\\SYSTEM"`, ""),
+	windowsOption(`"runAsUserName": "corp.example\\web$"`, ""),
+	windowsOption(`"runAsUserName": "`+strings.Repeat("u", 104)+`"`, ""),
+	windowsOption(`"runAsUserName": "`+strings.Repeat("u", 105)+`"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "`+strings.Repeat("a.", 127)+`b\\u"`, ""),
+	windowsOption(`"runAsUserName": "`+strings.Repeat("a.", 127)+`bc\\u"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": ""`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "bad\\user\\name"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "a*\\b"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "corp.example\\"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "\\u"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": " . "`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "a@b"`, "run-as-user-name"),
+	windowsOption(`"runAsUserName": "a\u0007"`, "run-as-user-name"),
+	windowsOption(`"gmsaCredentialSpecName": "web"`, ""),
+	windowsOption(`"gmsaCredentialSpecName": "Web_1"`, "gmsa"),
+	windowsOption(`"gmsaCredentialSpecName": ""`, "gmsa"),
+	windowsOption(`"gmsaCredentialSpec": ""`, "gmsa"),
+	windowsOption(`"gmsaCredentialSpec": "{"`, ""), // the container does not start
+	windowsOption(`"gmsaCredentialSpec": "`+strings.Repeat("g", 64<<10+1)+`"`, "gmsa"),
+	{`"os": {"name": "linux"}, "securityContext": {"runAsUser": 1}`, "", ""},
+	{`"os": {"name": "linux"}, "securityContext": {"windowsOptions": {"runAsUserName": "ContainerUser"}}`, "",
+		"windows-options"},
+	{`"os": {"name": "linux"}`, `"windowsOptions": {"runAsUserName": "ContainerUser"}`, "windows-options"},
+}
+
+// otherCases are about HostProcess and volumes; the API server takes many that the node does not.
+var otherCases = []podCase{
+	{`"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}`, "", ""},
+	{`"securityContext": {"windowsOptions": {"hostProcess": true}}`, "", "host-process-network"},
+	{`"hostNetwork": true, "securityContext": {"windowsOptions": {"hostProcess": true}}`,
+		`"windowsOptions": {"hostProcess": false}`, "host-process-mixed"},
+	{`"hostNetwork": true`, "", ""},
+	{`"dnsPolicy": "ClusterFirstWithHostNet"`, "", ""},
+	{`"volumes": [{"name": "v", "flexVolume": {"driver": "microsoft.com/smb.cmd"}}]`, "", ""},
+	{`"volumes": [{"name": "v", "nfs": {"server": "a", "path": "/"}}]`, "", ""},
+	{`"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}]`, "", ""},
+	{`"volumes": [{"name": "v", "hostPath": {"path": "/dev/null", "type": "CharDevice"}}]`, "", ""},
+	{`"volumes": [{"name": "v", "secret": {"secretName": "s", "defaultMode": 256}}]`, "", ""},
 }

@@ -112,3 +112,54 @@ func (c *consumers) wantKept17(a *artifact, out string) {
 	}
 	differ("", want, have)
 }
+
+// runtimeConfig is what a plan adds to containerd's file, for each schema.
+var runtimeConfig = map[string]string{
+	"containerd 1.7.28": `{
+    oom_score = -5
+    plugins = { "io.containerd.grpc.v1.cri" = { max_concurrent_downloads = 7, containerd = { runtimes = {
+      gpu = { runtime_type = "io.containerd.runhcs.v1" } } } } }
+  }`,
+	"containerd 2.4.2": `{
+    oom_score = -5
+    plugins = {
+      "io.containerd.cri.v1.images"  = { max_concurrent_downloads = 7 }
+      "io.containerd.cri.v1.runtime" = { containerd = { runtimes = { gpu = { runtime_type = "io.containerd.runhcs.v1" } } } }
+    }
+  }`,
+}
+
+// configured: containerd accepts its file with what the argument config of a plan adds, knows all its keys and keeps
+// its values, also beside those of nodejoin.
+func (c *consumers) configured(ctx context.Context) {
+	combinations, plan := matrix(c.t)
+	for _, runtime := range slices.Sorted(maps.Keys(runtimeConfig)) {
+		own := runtimeConfig[runtime]
+		i := slices.IndexFunc(combinations, func(s string) bool { return strings.Contains(s, ", "+runtime+", ") })
+		if i < 0 {
+			c.t.Errorf("no combination has %s", runtime)
+			continue
+		}
+		const block = `runtime "$RUNTIME" { version = "$RUNTIME_VERSION" }`
+		with := strings.Replace(plan, block, "runtime \"$RUNTIME\" {\n  version = \"$RUNTIME_VERSION\"\n  config = "+own+"\n}", 1)
+		if with == plan {
+			c.t.Fatalf("the plan of the matrix has no %s", block)
+		}
+		content := rendered(ctx, c.t, with, combinations[i])[containerdFile]
+		program := "containerd.exe"
+		if strings.HasPrefix(runtime, "containerd 1.") {
+			program = "containerd-1.7.exe"
+		}
+		out, err := c.run(ctx, c.program(program), "--config", c.put(c.dir+`\config.toml`, content), "config", "dump")
+		m := pauseImage.FindStringSubmatch(content)
+		if err != nil || m == nil || unknownKey.MatchString(out) || !strings.Contains(out, m[1]) {
+			c.t.Errorf("%s: %v; unknown keys %q; or the pause image is lost:\n%s\n%s", runtime, err,
+				unknownKey.FindAllString(out, -1), content, tail(out))
+		}
+		for _, want := range []string{"oom_score = -5", "max_concurrent_downloads = 7", "runtimes.gpu]"} {
+			if !strings.Contains(out, want) {
+				c.t.Errorf("%s: its configuration lacks %q:\n%s", runtime, want, tail(out))
+			}
+		}
+	}
+}

@@ -40,7 +40,7 @@ func images(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := tarOf(t, map[string][]byte{"podimage": b}, "podimage")
+	layer := tarOf(t, map[string][]byte{"podimage": b, "bin/echo": b}, "podimage", "bin/echo")
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	files, order := map[string][]byte{"layer.tar": layer}, []string{"layer.tar"}
 	type manifest struct {

@@ -126,8 +126,10 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		linuxNode + " pod-to-linux":   {Status: "not_possible", Detail: "there is no other Linux node that takes pods"},
 		linuxNode + " pod-to-windows": {Status: "not_possible", Detail: "the web server does not run on " + nodeName},
 		linuxNode + " node-port":      {Status: "pass", Detail: "http://" + b.machine.IP() + ":"},
+		linuxNode + " outbound-name":  {Status: "not_possible", Detail: "--outbound https://NAME/"},
+		nodeName + " outbound-name":   {Status: "not_possible", Detail: noServer},
 	}
-	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "outbound",
+	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "pod-name", "outbound", "logs", "exec", "port-forward", "metrics",
 		"node-port-local", "service-from-node"} {
 		want[linuxNode+" "+flow] = verifyFlow{Status: "pass"}
 		want[nodeName+" "+flow] = verifyFlow{Status: "not_possible", Detail: noServer}

@@ -21,6 +21,9 @@ var runtimeSpecs = map[string]*eval.Spec{
 		pauseAttr,
 		{Name: "crictl", Typ: cty.String,
 			Doc: "version of crictl to install beside it, with its configuration; default none"},
+		{Name: "config", Typ: cty.DynamicPseudoType, Doc: "fields of config.toml, merged by key into what nodejoin writes; " +
+			"null removes a field. They are those of the file that this version reads: schema 2 for containerd 1.x, 3 for " +
+			"2.0 to 2.2, 4 from 2.3 on"},
 		{Name: keepAttr.Name, Typ: cty.Bool,
 			Doc: "crictl and its configuration stay on the machine when the plan no longer has them"},
 	}, Blocks: []*eval.Spec{registrySpec}},
@@ -72,6 +75,7 @@ func decodeRuntime(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *Runtime {
 	r.Version, r.Crictl = version(s, "version"), version(s, "crictl")
 	r.KeepCrictl = s.Bool(keepAttr.Name)
 	r.Registries = registries(s)
+	r.Config = containerdConfig(s)
 	if r.Version == "" {
 		return r
 	}
@@ -115,6 +119,70 @@ func decodeDocker(s *eval.Section, r *recipe.Runtime) {
 		}
 	}
 	r.Config = daemonConfig(s)
+}
+
+// ownedContainerd are fields of config.toml that nodejoin writes and other steps rely on, each with its path.
+var ownedContainerd = []struct {
+	path []string
+	why  string
+}{
+	{[]string{"version"}, "it is the schema of the file, which goes with the version of containerd"},
+	{[]string{"root"}, byRecipe}, {[]string{"state"}, byRecipe}, {[]string{"imports"}, byRecipe},
+	{[]string{"grpc", "address"}, byGate}, {[]string{"plugins", "io.containerd.server.v1.grpc", "address"}, byGate},
+	{[]string{"plugins", "io.containerd.server.v1.ttrpc", "address"}, byGate},
+	{[]string{"plugins", "io.containerd.grpc.v1.cri", "sandbox_image"}, byPause},
+	{[]string{"plugins", "io.containerd.cri.v1.images", "pinned_images", "sandbox"}, byPause},
+	{[]string{"plugins", "io.containerd.grpc.v1.cri", "cni", "bin_dir"}, byRecipe},
+	{[]string{"plugins", "io.containerd.grpc.v1.cri", "cni", "conf_dir"}, byRecipe},
+	{[]string{"plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dir"}, byRecipe},
+	{[]string{"plugins", "io.containerd.cri.v1.runtime", "cni", "bin_dirs"}, byRecipe},
+	{[]string{"plugins", "io.containerd.cri.v1.runtime", "cni", "conf_dir"}, byRecipe},
+	{[]string{"plugins", "io.containerd.grpc.v1.cri", "registry", "config_path"}, byRegistries},
+	{[]string{"plugins", "io.containerd.cri.v1.images", "registry", "config_path"}, byRegistries},
+}
+
+const (
+	byPause      = "give the argument \"pause_image\""
+	byRegistries = "give registry blocks"
+)
+
+// containerdConfig reads the argument "config" of a containerd.
+func containerdConfig(s *eval.Section) map[string]any {
+	out := s.Object("config", "config.toml is one")
+	for _, f := range ownedContainerd {
+		if _, given := fieldOf(out, f.path); given {
+			s.FailAt((&componentJudge{s: s}).at(f.path), "field that nodejoin sets",
+				"The field %s of config.toml cannot be given here: %s.", strings.Join(f.path, " / "), f.why)
+		}
+	}
+	if path := nullIn(out, nil); path != nil {
+		s.FailAt((&componentJudge{s: s}).at(path), "wrong type",
+			"The list %s of config.toml has an element that is null, which TOML does not have. Remove it.",
+			strings.Join(path, " / "))
+	}
+	return out
+}
+
+// nullIn returns the path of a list with an element that is null, nil if there is none.
+func nullIn(v any, path []string) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if at := nullIn(v[k], append(slices.Clone(path), k)); at != nil {
+				return at
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if e == nil {
+				return path
+			}
+			if at := nullIn(e, path); at != nil {
+				return at
+			}
+		}
+	}
+	return nil
 }
 
 // daemonConfig reads the argument "config" of a docker.

@@ -25,8 +25,15 @@ func Run(files []File, c Cluster) (Report, error) {
 		}
 		all = append(all, list...)
 	}
-	c.Classes = slices.Clone(c.Classes)
+	c.Classes, c.Accounts = slices.Clone(c.Classes), slices.Clone(c.Accounts)
+	var used usage
 	for _, o := range all {
+		switch o.kind() {
+		case "GMSACredentialSpec":
+			c.Accounts = append(c.Accounts, o.at("metadata", "name").str())
+		case "PersistentVolumeClaim":
+			used.claim(o)
+		}
 		for _, class := range classesOf(o) {
 			i := slices.IndexFunc(c.Classes, func(h Class) bool { return h.Name == class.Name })
 			if i < 0 {
@@ -45,13 +52,21 @@ func Run(files []File, c Cluster) (Report, error) {
 			k.class()
 		case "Service":
 			k.service()
+		case "GMSACredentialSpec":
+			k.account()
 		}
 		spec, ok := o.podSpec()
 		if !ok {
 			continue
 		}
 		r.Pods++
-		k.pod(spec)
+		used.pod(o, spec, k.pod(spec) == "windows")
+	}
+	for _, o := range all {
+		if o.kind() == "PersistentVolume" {
+			k := checker{cluster: c, object: o, report: &r}
+			k.persistent(&used)
+		}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(slices.IndexFunc(files, func(f File) bool { return f.Name == a.File })-slices.IndexFunc(files,
@@ -61,23 +76,25 @@ func Run(files []File, c Cluster) (Report, error) {
 	return r, nil
 }
 
-// pod checks the specification of pods.
-func (k *checker) pod(spec value) {
+// pod checks the specification of pods, and returns their operating system as system does.
+func (k *checker) pod(spec value) (os string) {
 	k.misplaced(spec)
-	os := k.system(spec)
+	os = k.system(spec)
 	k.osName = spec.get("os").get("name").str() == "windows"
 	switch os {
 	case contradicted:
-		return // the rest is not worth reporting
+		return os // the rest is not worth reporting
 	case "linux":
 		k.linuxImages(spec)
-		return
+		k.linuxOptions(spec)
+		return os
 	case "":
 		k.anywhere(spec)
-		return
+		return os
 	}
 	k.report.Windows++
 	k.selector()
 	k.fields(spec)
 	k.images(spec, k.places(spec))
+	return os
 }

@@ -40,6 +40,9 @@ func (k *checker) class() {
 		os == "" && !strings.HasPrefix(c.Handler, "runhcs-") && c.Handler != compat.HandlerDocker {
 		return
 	}
+	if k.cluster.Runtime == "containerd" && strings.HasSuffix(c.Handler, "-hypervisor") {
+		k.find("hyper-v", k.object.get("handler"), "the handler %s isolates containers by Hyper-V", c.Handler)
+	}
 	v := compat.CheckRuntimeClass(k.object.get("apiVersion").str(), c.Handler, k.cluster.Runtime, k.cluster.Kubernetes)
 	if v.Accepted() {
 		return

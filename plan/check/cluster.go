@@ -16,6 +16,7 @@ type Cluster struct {
 	Runtime    string // "containerd", "docker" or "mcr"
 	Nodes      []Node // the Windows nodes of the plan
 	Classes    []Class
+	Accounts   []string // names of GMSACredentialSpecs
 }
 
 // Node is a Windows node as the scheduler sees it.
@@ -33,8 +34,8 @@ type Class struct {
 	Tolerations   []toleration
 }
 
-// Of returns the cluster as a plan describes it: its Windows nodes, and the RuntimeClasses that its manifests
-// create.
+// Of returns the cluster as a plan describes it: its Windows nodes, and the RuntimeClasses and
+// GMSACredentialSpecs that its manifests create.
 func Of(c *plan.Compiled) Cluster {
 	var out Cluster
 	if c.Cluster != nil {
@@ -77,6 +78,9 @@ func Of(c *plan.Compiled) Cluster {
 		}
 		for _, o := range objects {
 			out.Classes = append(out.Classes, classesOf(o)...)
+			if o.kind() == "GMSACredentialSpec" {
+				out.Accounts = append(out.Accounts, o.at("metadata", "name").str())
+			}
 		}
 	}
 	return out

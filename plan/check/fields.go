@@ -9,6 +9,7 @@ import (
 func (k *checker) fields(spec value) {
 	k.table(spec, podFields)
 	k.hostProcess(spec)
+	k.identities(spec)
 	if v := spec.get("terminationGracePeriodSeconds"); v.there() && k.cluster.Runtime == "docker" {
 		k.find("termination-grace", v, "terminationGracePeriodSeconds is %s", v.str())
 	}

@@ -10,6 +10,9 @@ import (
 var linuxVolumes = []string{"cephfs", "fc", "flocker", "glusterfs", "iscsi", "photonPersistentDisk", "portworxVolume",
 	"quobyte", "rbd", "scaleIO", "storageos"}
 
+// flexVolume is the type of volumes whose driver is a program on the node.
+const flexVolume = "flexVolume"
+
 // linuxPaths are Linux folders without a counterpart under C:\ (a path /var is C:\var).
 var linuxPaths = []string{"/dev", "/proc", "/sys", "/var/run/docker.sock", "/var/run/crio", "/var/run/containerd",
 	"/lib/modules", "/usr/src", "/etc/passwd", "/etc/ssl/certs", "/etc/machine-id"}
@@ -22,6 +25,9 @@ func (k *checker) volumes(spec value) {
 		}
 		if n := v.get("nfs"); n.there() {
 			k.find("nfs", n, "the volume %s is on NFS", v.get("name").str())
+		}
+		if f := v.get(flexVolume); f.there() {
+			k.find("flex-volume", f, "the driver of the volume %s is %s", v.get("name").str(), f.get("driver").str())
 		}
 		for _, sort := range linuxVolumes {
 			if t := v.get(sort); t.there() {

@@ -68,10 +68,10 @@ func TestKubelet(t *testing.T) {
 		{"1.36.3", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true,
 			RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true,
 			CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true}},
-		{"1.37.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true,
+		{"1.38.0", Kubernetes{Supported: true, DualStack: true, CloudDualStack: true, CgroupV1Fails: true,
 			RuntimeEndpointField: true, ConfigDropIns: true, JoinConfigV1Beta4: true, TaintsField: true, EmptyResolvConf: true,
 			CRIv1: true, LogRunner: true, LogRunnerRotationFlags: true,
-			Assumed: "Kubernetes 1.37 is newer than the version tables of this nodejoin, which treats it as 1.36"}},
+			Assumed: "Kubernetes 1.38 is newer than the version tables of this nodejoin, which treats it as 1.37"}},
 	} {
 		have, err := Kubelet(c.version)
 		if err != nil || have != c.want {

@@ -50,9 +50,9 @@ var freeFields = []string{"featureGates", "evictionHard", "evictionSoft", "evict
 	"kubeReserved", "qosReserved", "staticPodURLHeader", "cpuManagerPolicyOptions", "topologyManagerPolicyOptions",
 	"reservedMemory.limits", "registerWithTaints", "logging.vmodule"}
 
-// refusedOnWindows are fields with which the kubelet refuses to start on Windows (kubernetes v1.36.3
+// refusedOnWindows are fields with which the kubelet refuses to start on Windows (kubernetes v1.37.2
 // pkg/kubelet/apis/config/validation/validation_windows.go).
-var refusedOnWindows = []string{"singleProcessOOMKill", "userNamespaces"}
+var refusedOnWindows = []string{"singleProcessOOMKill", "userNamespaces", "defaultPodSysctls"}
 
 // CheckField reports whether the configuration file of a program has a field in a Kubernetes version:
 // KubeletConfiguration kubelet.config.k8s.io/v1beta1 or KubeProxyConfiguration
@@ -61,7 +61,7 @@ var refusedOnWindows = []string{"singleProcessOOMKill", "userNamespaces"}
 // error: kubelet and kube-proxy 1.36 log "Using lenient decoding as strict decoding failed" and run without
 // it.
 //
-// Sources: the types of each minor version from 1.14 to 1.36 (see gen.go).
+// Sources: the types of each minor version from 1.14 to 1.37 (see gen.go).
 func CheckField(program, path, version string) Verdict {
 	v := Verdict{Name: path, Source: "kubernetes sources of each minor version, " + program +
 		" configuration types (data/" + strings.ReplaceAll(program, "-", "_") + "_fields.txt)"}
@@ -81,7 +81,7 @@ func CheckField(program, path, version string) Verdict {
 	if top, _, _ := strings.Cut(path, "."); program == KubeletProgram && slices.Contains(refusedOnWindows, top) &&
 		len(t.rows[path]) > 0 && t.rows[path][0].holds(l) {
 		v.Status, v.Why = Refused, "the kubelet for Windows refuses to start with it"
-		v.Source = "kubernetes v1.36.3 pkg/kubelet/apis/config/validation/validation_windows.go"
+		v.Source = "kubernetes v1.37.2 pkg/kubelet/apis/config/validation/validation_windows.go"
 		return v
 	}
 	rows := t.rows[path]

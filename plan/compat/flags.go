@@ -10,7 +10,7 @@ import (
 // count as dashes, as in the programs. For a deprecated kubelet flag that the configuration file replaces,
 // Instead names the field.
 //
-// Sources: the sources of kubelet and kube-proxy of every minor version from 1.14 to 1.36 (see gen.go); for
+// Sources: the sources of kubelet and kube-proxy of every minor version from 1.14 to 1.37 (see gen.go); for
 // 1.36 the list is the one that the programs print. Before 1.23 libraries could add further, undocumented
 // flags to kube-proxy (those of cAdvisor and of cloud providers): they are Unknown here.
 func CheckFlag(program, flag, version string) Verdict {

@@ -68,7 +68,7 @@ func TestCheckFlag(t *testing.T) {
 		}
 	}
 	if have := CheckFlag(KubeletProgram, "--config", "1.40.0"); have.Status != OK ||
-		!strings.Contains(have.Assumed, "treats it as 1.36") {
+		!strings.Contains(have.Assumed, "treats it as 1.37") {
 		t.Errorf("newer than the tables: %+v", have)
 	}
 	if have := CheckFlag(KubeletProgram, "--config", "1.9.0"); have.Status != OK ||
@@ -163,6 +163,9 @@ func TestCheckField(t *testing.T) {
 		{KubeletProgram, "apiVersion", "1.36.3", OK, ""},
 		{KubeletProgram, "singleProcessOOMKill", "1.36.3", Refused, ""},
 		{KubeletProgram, "userNamespaces.idsPerPod", "1.36.3", Refused, ""},
+		{KubeletProgram, "defaultPodSysctls", "1.36.3", NotYet, ""},
+		{KubeletProgram, "defaultPodSysctls", "1.37.2", Refused, ""},
+		{KubeletProgram, "logging.options.text.splitStream", "1.37.2", OK, ""},
 		{KubeletProgram, "userNamespaces", "1.30.0", NotYet, ""},
 		{KubeletProgram, "logging.sanitization", "1.24.0", Removed, ""},
 		{KubeProxyProgram, "winkernel.sourceVip", "1.14.0", OK, ""},
@@ -213,6 +216,9 @@ func TestCheckGate(t *testing.T) {
 		{"DynamicKubeletConfig", true, "1.26.0", Removed, "", false},
 		{"winoverlay", true, "1.30.0", Unknown, "", false},
 		{"WinOverlays", true, "1.30.0", Unknown, "", false},
+		{"APIServerTracing", true, "1.36.3", Deprecated, GA, true},
+		{"APIServerTracing", true, "1.37.2", Removed, "", false},
+		{"PodAndContainerStatsFromCRI", true, "1.37.2", OK, Beta, false},
 		{"AllAlpha", false, "1.36.3", OK, Alpha, false},
 		{"AllBeta", false, "1.16.0", NotYet, "", false},
 		{"WinDSR", true, "x", NoVersion, "", false},

@@ -79,7 +79,7 @@ type Gate struct {
 // does a value other than a locked default. A Deprecated or GA gate is accepted with a warning. Names are
 // case-sensitive.
 //
-// Source: the gate tables of Kubernetes and its libraries of each minor version from 1.14 to 1.36 (see
+// Source: the gate tables of Kubernetes and its libraries of each minor version from 1.14 to 1.37 (see
 // gen.go).
 func CheckGate(gate string, value bool, version string) Gate {
 	g := lookupGate(gate, version)

@@ -6,11 +6,14 @@
 //	go run gen.go gen_flags.go gen_gates.go gen_fields.go [-modules DIR]
 //
 // It fetches the source of the last patch of every minor version as Go modules
-// and reads them with go/parser; nothing of it is compiled or run. DIR may hold
-// trees that are unpacked already, as path@version.
+// and reads them with go/parser; nothing of it is compiled or run. Once they are in
+// the module cache it needs no network (GOPROXY=off). DIR may hold trees that are
+// unpacked already, as path@version.
 //
 // For a new Kubernetes version add its last patch to versions, run, and compare
-// with what the real programs print for --help.
+// with what the real programs print for --help. Then go through the tables that
+// name their source in kubernetesTable, containerdTested and the others that end
+// with kubernetesNewest and containerdNewest.
 package main
 
 import (
@@ -31,7 +34,7 @@ import (
 var versions = []string{
 	"1.14.10", "1.15.12", "1.16.15", "1.17.17", "1.18.20", "1.19.16", "1.20.15", "1.21.14",
 	"1.22.17", "1.23.17", "1.24.17", "1.25.16", "1.26.15", "1.27.16", "1.28.15", "1.29.15",
-	"1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3",
+	"1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3", "1.37.2",
 }
 
 // nearest is the version of the staging modules (k8s.io/apiserver and so on) of a release, if the module

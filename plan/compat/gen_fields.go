@@ -139,7 +139,7 @@ func structs(files ...string) map[string][]field {
 					tag, _ := strconv.Unquote(sf.Tag.Value)
 					name, opts, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 					one.json = name
-					one.inline = strings.Contains(opts, "inline")
+					one.inline = strings.Contains(opts, "inline") || len(sf.Names) == 0 && name == ""
 				}
 				out[t.Name.Name] = append(out[t.Name.Name], one)
 			}

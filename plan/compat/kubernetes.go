@@ -4,7 +4,7 @@ package compat
 // recipes are written for; the tables of flags, fields and gates begin before it.
 var (
 	kubernetesFloor  = line{1, 19}
-	kubernetesNewest = line{1, 36}
+	kubernetesNewest = line{1, 37}
 )
 
 // Kubernetes versions that the tables cover. The floor is the oldest one that the recipes support; the tables
@@ -107,7 +107,7 @@ func Kubelet(version string) (Kubernetes, error) {
 	return k, nil
 }
 
-// KubernetesRange returns the oldest supported and the newest known version, "1.19" and "1.36".
+// KubernetesRange returns the oldest supported and the newest known version, "1.19" and "1.37".
 func KubernetesRange() (floor, newest string) {
 	return kubernetesFloor.String(), kubernetesNewest.String()
 }

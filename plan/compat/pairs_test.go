@@ -36,7 +36,7 @@ func TestCheckWindows(t *testing.T) {
 		}
 	}
 	have := CheckWindows("1.40.0", "10.0.30000")
-	if have.Status != OK || !strings.Contains(have.Assumed, "treats it as 1.36") ||
+	if have.Status != OK || !strings.Contains(have.Assumed, "treats it as 1.37") ||
 		!strings.Contains(have.Assumed, "26100") {
 		t.Errorf("newer than the tables: %+v", have)
 	}
@@ -154,6 +154,8 @@ func TestCheckContainerd(t *testing.T) {
 		{"1.31.0", "2.4.2", OK, ""},
 		{"1.34.4", "2.0.5", Deprecated, "2.0.6"},
 		{"1.36.3", "2.4.2", OK, ""},
+		{"1.37.2", "2.4.2", OK, ""},
+		{"1.37.2", "2.2.9", Deprecated, "2.3.0"},
 		{"1.36.3", "1.7.28", Deprecated, "2.3.0"},
 		{"1.36.3", "2", NoVersion, ""},
 		{"", "2.4.2", NoVersion, ""},

@@ -103,7 +103,7 @@ type Runtime struct {
 	Registries []Registry
 	// Installed: docker is already a service of the machine and nodejoin does not touch it.
 	Installed bool
-	// Config is merged by key into docker's daemon.json.
+	// Config is merged by key into the runtime's own file: config.toml of containerd, daemon.json of docker.
 	Config map[string]any
 }
 

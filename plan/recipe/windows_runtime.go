@@ -100,8 +100,19 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.add("containerd_config", "file", "containerd configuration", &kinds.File{Path: path, Content: b.render(c)},
+	b.add("containerd_config", "file", "containerd configuration", &kinds.File{Path: path, Content: b.withRuntimeConfig(b.render(c))},
 		"containerd_files")
+}
+
+// withRuntimeConfig merges what the plan gives of containerd's configuration into the rendered file.
+func (b *build) withRuntimeConfig(text string) string {
+	own := b.in.Runtime.Config
+	if len(own) == 0 {
+		return text
+	}
+	out, err := templates.MergeTOML(text, func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
+	b.fail(err)
+	return out
 }
 
 // winDocker adds dockerd as a service, or uses the one that the machine has. It logs to the Windows event log

@@ -19,6 +19,8 @@ type client struct {
 	coord leasesClient
 	any   rest.Interface // objects of any kind, by path
 	kinds served
+	// config is that of connections that are upgraded to streams.
+	config *rest.Config
 }
 
 // served are the kinds of objects that the API server has, by group version; requested once for each.

@@ -76,7 +76,8 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	cfg.UserAgent = "nodejoin"
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.ContentType = "application/json"
-	k := &client{server: strings.TrimSuffix(server.String(), "/"), ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin")}
+	k := &client{server: strings.TrimSuffix(server.String(), "/"), ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin"),
+		config: cfg}
 	// One transport, and so one connection, for all groups.
 	h, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -21,7 +21,16 @@ type Workloads interface {
 	RunPod(ctx context.Context, p PodSpec) error
 	// PodState returns the state of a pod.
 	PodState(ctx context.Context, namespace, name string) (PodState, error)
-	// MakeService creates a service of type NodePort.
+	// PodLog returns the log of a pod with one container.
+	PodLog(ctx context.Context, namespace, name string) (string, error)
+	// Exec runs a command in a pod with one container and returns what it prints. An exit code other than 0 is an
+	// error.
+	Exec(ctx context.Context, namespace, name string, command []string) (string, error)
+	// Forward forwards a port of this computer to one of a pod, and asks for / there by HTTP; any answer counts.
+	Forward(ctx context.Context, namespace, name string, port int32) error
+	// NodeMetrics returns the usage of a node and its pods as its kubelet reports it, in Prometheus' format.
+	NodeMetrics(ctx context.Context, node string) (string, error)
+	// MakeService creates a service of type NodePort, or a headless one.
 	MakeService(ctx context.Context, s ServiceSpec) (Service, error)
 }
 
@@ -45,6 +54,8 @@ type PodSpec struct {
 	// Once: a container that exits with 0 is done, any other is restarted. Otherwise every container that exits
 	// is restarted.
 	Once bool
+	// Subdomain is the headless service that gives the pod the name NAME.SUBDOMAIN.NAMESPACE.svc; "" = none.
+	Subdomain string
 	// HostNetwork: it uses the network of its node, without an address of its own (Linux).
 	HostNetwork bool
 	Containers  []Container
@@ -79,9 +90,10 @@ type ContainerState struct {
 	Tries    int32 // how often it has exited
 }
 
-// ServiceSpec is a service of type NodePort to create.
+// ServiceSpec is a service of type NodePort to create, or a headless one.
 type ServiceSpec struct {
 	Namespace, Name string
 	Selector        map[string]string
 	Port            int32 // of the service and of its pods
+	Headless        bool
 }

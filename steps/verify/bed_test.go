@@ -47,7 +47,7 @@ func newBed(t *testing.T) *bed {
 	b.put(node("win-2", "windows", "192.0.2.12", "10.244.2.0/24", osTaint))
 	b.put(node("lin-1", "linux", "192.0.2.13", "10.244.3.0/24"))
 	b.opt = verify.Options{API: b.cluster, Targets: []verify.Target{{Node: "win-1", Version: "1.36.3"}},
-		DNSDomain: "cluster.local", Outbound: "https://192.0.2.1:6443",
+		DNSDomain: "cluster.local", Outbound: "https://registry.example/",
 		Image:   func(os, build string) (string, error) { return "image-for-" + os + "-" + build, nil },
 		Outside: b.cluster.Outside, Holder: "ctl 7", Start: verify.DefaultStart, Answer: verify.DefaultAnswer,
 		Clean: verify.DefaultClean, Reporter: b}

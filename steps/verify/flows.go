@@ -21,6 +21,7 @@ const (
 	hostLabel  = "kubernetes.io/hostname"
 	buildLabel = "node.kubernetes.io/windows-build"
 	appLabel   = "app"
+	webLabel   = "web-server" // all of them
 )
 
 // server is a web server on one node, with its service.
@@ -42,6 +43,10 @@ type server struct {
 // flows runs the checks in the namespace.
 func (r *run) flows(ctx context.Context) error {
 	servers := r.servers()
+	if _, err := r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: podsName, Headless: true,
+		Selector: map[string]string{webLabel: podsName}, Port: webPort}); err != nil && (unasked(err) || ctx.Err() != nil) {
+		return err
+	} // one that is refused makes the names of pods fail
 	for _, s := range servers {
 		if err := r.launch(ctx, s); err != nil {
 			return err
@@ -137,6 +142,7 @@ func (r *run) launch(ctx context.Context, s *server) error {
 	pod := r.pod(s, s.name, kube.Container{Name: "web-server", Port: webPort})
 	pod.Containers[0].Command, pod.Containers[0].Args = serve(s.os)
 	pod.Containers[0].Image = s.image
+	pod.Subdomain, pod.Labels[webLabel] = podsName, podsName
 	if s.why, err = refused(r.API.RunPod(ctx, pod)); err != nil || s.why != "" {
 		return err
 	}
@@ -254,7 +260,8 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 		return
 	}
 	node := s.node.Name
-	list := []question{{"pod-to-pod", s.state.IP, ""}, {"outbound", "", r.Outbound}}
+	list := []question{{"pod-to-pod", s.state.IP, ""}, r.podName(s, servers), {"outbound", "", r.Outbound}}
+	list = append(list, r.outboundName(node)...)
 	if s.node.InternalIP != "" {
 		list = append(list, question{"pod-to-node", "", "https://" + net.JoinHostPort(s.node.InternalIP, kubeletPort)})
 	} else {
@@ -288,6 +295,7 @@ func (r *run) ask(ctx context.Context, s *server, servers []*server) {
 	if s.unserved == "" {
 		all.Go(func() { r.askOutside(ctx, s) })
 	}
+	all.Go(func() { r.throughKubelet(ctx, s) })
 	all.Wait()
 }
 
@@ -402,31 +410,11 @@ func (s *server) nodePort() string {
 
 // askOutside asks the node port from outside of the cluster.
 func (r *run) askOutside(ctx context.Context, s *server) {
-	began := time.Now()
 	flow := "node-port"
 	url := s.nodePort()
 	if url == "" {
 		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: noPort})
 		return
 	}
-	timed, cancel := context.WithTimeout(ctx, r.Answer)
-	defer cancel()
-	var last error
-	err := wait.Until(timed, lookMost, func() (bool, error) {
-		if last = r.Outside(timed, url); last == nil {
-			return true, nil
-		}
-		if timed.Err() == nil {
-			r.Reporter.Waits(s.node.Name, flow, "waits until "+url+" answers; so far: "+last.Error())
-		}
-		return false, nil
-	})
-	switch {
-	case ctx.Err() != nil:
-	case err == nil:
-		r.done(Result{Node: s.node.Name, Flow: flow, Status: Pass, Detail: url, Took: time.Since(began)})
-	default:
-		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail,
-			Detail: fmt.Sprintf("%s did not answer from here in %s: %v", url, r.Answer, last), Took: time.Since(began)})
-	}
+	r.try(ctx, s, flow, url+" from here", func(ctx context.Context) error { return r.Outside(ctx, url) })
 }

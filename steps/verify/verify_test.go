@@ -63,7 +63,7 @@ func TestVerifyFromNode(t *testing.T) {
 			"node-port-local=not_possible service-from-node=not_possible", "service-from-node",
 			"host namespaces are not allowed"},
 		"no service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": "quota"}},
-			"service=fail name=fail short-name=fail node-port=fail node-port-local=fail service-from-node=fail",
+			"service=fail name=fail short-name=fail pod-name=fail node-port=fail node-port-local=fail service-from-node=fail",
 			"service-from-node", "quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,13 +94,18 @@ func TestVerifyFails(t *testing.T) {
 	}{
 		"pod": {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)",
 			"3 tries"}},
-		"node":       {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250", "no answer in time (exit code 28)"}},
-		"other-node": {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
-		"service":    {"service=fail", "service", []string{"10.96.200.1:80"}},
-		"name":       {"name=fail", "name", []string{".svc.cluster.local:80"}},
-		"short-name": {"short-name=fail", "short-name", []string{"web-1:80"}},
-		"outbound":   {"outbound=fail", "outbound", []string{"192.0.2.1:6443"}},
-		"node-port":  {"node-port=fail", "node-port", []string{"http://192.0.2.11:30001/", "connection refused"}},
+		"node":         {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250", "no answer in time (exit code 28)"}},
+		"other-node":   {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
+		"service":      {"service=fail", "service", []string{"10.96.200.1:80"}},
+		"name":         {"name=fail", "name", []string{".svc.cluster.local:80"}},
+		"short-name":   {"short-name=fail", "short-name", []string{"web-1:80"}},
+		"outbound":     {"outbound=fail outbound-name=fail", "outbound-name", []string{"registry.example:443"}},
+		"pod-name":     {"pod-name=fail", "pod-name", []string{"web-2.pods.nodejoin-verify-", ".svc.cluster.local:80"}},
+		"logs":         {"logs=fail", "logs", []string{"the kubelet did not answer in 2m0s", "no route to host"}},
+		"exec":         {"exec=fail", "exec", []string{"the container did not answer in 2m0s"}},
+		"port-forward": {"port-forward=fail", "port-forward", []string{"the web server did not answer in 2m0s"}},
+		"metrics":      {"metrics=fail", "metrics", []string{"metrics of win-1", "no route to host"}},
+		"node-port":    {"node-port=fail", "node-port", []string{"http://192.0.2.11:30001/", "connection refused"}},
 	} {
 		t.Run(quirk, func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +129,27 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
+// TestVerifyThroughAPIServer: what the cluster does not let the user do cannot be tried, and neither can a name outside
+// where only an address is known.
+func TestVerifyThroughAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		b.opt.Outbound = "https://192.0.2.1:6443"
+		b.quirks(sandbox.ClusterQuirks{Refuses: map[string]string{"exec": "no pods/exec", "metrics": "no nodes/proxy"}})
+		r := b.run()
+		if have := states(r, "win-1"); have != "outbound-name=not_possible exec=not_possible metrics=not_possible "+
+			windowsLimits || r.Failed() != 0 {
+			t.Errorf("have %s", have)
+		}
+		for flow, has := range map[string]string{"exec": "no pods/exec", "metrics": "no nodes/proxy",
+			"outbound-name": "--outbound https://NAME/"} {
+			if d := of(r, "win-1")[flow].Detail; !strings.Contains(d, has) {
+				t.Errorf("%s: %q is not in %q", flow, has, d)
+			}
+		}
+	})
+}
+
 // TestVerifyNotReadyServer: a web server that its kubelet does not reach may be reached
 // by pods, but is behind no service.
 func TestVerifyNotReadyServer(t *testing.T) {
@@ -132,7 +158,7 @@ func TestVerifyNotReadyServer(t *testing.T) {
 		b.quirks(sandbox.ClusterQuirks{Fails: map[string]int32{"ready": 1}})
 		r := b.run()
 		if have := states(r,
-			"win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail node-port=fail "+windowsLimits {
+			"win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail pod-name=fail node-port=fail "+windowsLimits {
 			t.Errorf("have %s", have)
 		}
 		if d := of(r, "win-1")["node-to-pod"].Detail; !strings.Contains(d,
@@ -205,13 +231,13 @@ func TestVerifyRefused(t *testing.T) {
 		"the web server": {sandbox.ClusterQuirks{Refuses: map[string]string{"pod": quota}},
 			"web-server=fail " + strings.Join(untried, " "), "web-server", quota},
 		"the service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": quota}},
-			"service=fail name=fail short-name=fail node-port=fail " + windowsLimits, "node-port", quota},
+			"service=fail name=fail short-name=fail pod-name=fail node-port=fail " + windowsLimits, "node-port", quota},
 		"the pod that asks": {sandbox.ClusterQuirks{Refuses: map[string]string{"once": quota}},
 			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail " +
-				"short-name=fail outbound=fail " + windowsLimits, "outbound", quota},
+				"short-name=fail pod-name=fail outbound=fail outbound-name=fail " + windowsLimits, "outbound", quota},
 		"the start of the pod that asks": {sandbox.ClusterQuirks{WaitingOnce: "no Node takes it: Insufficient pods"},
 			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail " +
-				"short-name=fail outbound=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
+				"short-name=fail pod-name=fail outbound=fail outbound-name=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

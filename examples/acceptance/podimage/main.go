@@ -10,11 +10,17 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == "echo" {
+		fmt.Println(strings.Join(os.Args[1:], " "))
+		return
+	}
 	if len(os.Args) > 1 {
 		switch flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError); os.Args[1] {
 		case "serve":

@@ -20,10 +20,26 @@ import (
 
 // Row is one thing that a document names. It has proofs, or a reason why it is open.
 type Row struct {
-	ID    string // document and number, as in "S4-1"
-	What  string
-	Open  string // why nothing shows it yet; "" = it is shown
+	ID   string // document and number, as in "S4-1"
+	What string
+	Open string // why nothing shows it yet; "" = it is shown
+	// Prose is the part of it that only a document has: nodejoin neither does nor checks it; "" = none, or the whole
+	// row, which has no other proofs.
+	Prose string
 	Proof []Proof
+}
+
+// shown says what shows a row besides documents.
+func (r Row) shown() string {
+	switch {
+	case r.Open != "":
+		return "open"
+	case !slices.ContainsFunc(r.Proof, func(p Proof) bool { return p.sort != "document" }):
+		return "document only"
+	case r.Prose != "":
+		return "in part; document only: " + r.Prose
+	}
+	return "yes"
 }
 
 // Proof is a place in the repository that shows a row.
@@ -173,17 +189,25 @@ func Markdown() string {
 
 Made of ` + "`internal/coverage/rows.go`" + ` by ` + "`go generate ./examples/internal/coverage`" +
 		"; do not edit. A test fails for a row whose proof does not exist.\n\n")
-	total, open := 0, Open()
+	by := map[string][]string{}
+	total := 0
 	for _, d := range Documents {
-		total += len(d.Rows)
+		for _, r := range d.Rows {
+			total++
+			sort, _, _ := strings.Cut(r.shown(), ";")
+			by[sort] = append(by[sort], r.ID)
+		}
 	}
-	fmt.Fprintf(&b, "%d of %d rows are shown", total-len(open), total)
-	if len(open) > 0 {
-		fmt.Fprintf(&b, "; open are %s", strings.Join(open, ", "))
+	fmt.Fprintf(&b, "Of %d rows %d are shown by a test, an example, a diagnostic or a finding, %d of them in part (%s). "+
+		"%d are document only (%s): a page explains them, and nodejoin neither does nor checks them.", total,
+		len(by["yes"])+len(by["in part"]), len(by["in part"]), strings.Join(by["in part"], ", "), len(by["document only"]),
+		strings.Join(by["document only"], ", "))
+	if open := by["open"]; len(open) > 0 {
+		fmt.Fprintf(&b, " Open are %s.", strings.Join(open, ", "))
 	}
-	b.WriteString(".\n")
+	b.WriteString("\n")
 	for _, d := range Documents {
-		fmt.Fprintf(&b, "\n## %s\n\n| row | what | where |\n|---|---|---|\n", d.Title)
+		fmt.Fprintf(&b, "\n## %s\n\n| row | what | shown | where |\n|---|---|---|---|\n", d.Title)
 		for _, r := range d.Rows {
 			where := "**open**: " + r.Open
 			if r.Open == "" {
@@ -193,7 +217,7 @@ Made of ` + "`internal/coverage/rows.go`" + ` by ` + "`go generate ./examples/in
 				}
 				where = strings.Join(slices.Compact(links), ", ")
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", r.ID, r.What, where)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.ID, r.What, r.shown(), where)
 		}
 	}
 	return b.String()

@@ -145,6 +145,56 @@ func (k *Cluster) RunPod(ctx context.Context, p kube.PodSpec) error {
 	})
 }
 
+// through reports whether the kubelet of a pod's Node answers the API server about it.
+func (k *Cluster) through(ctx context.Context, ns, name, what string) error {
+	q, err := k.quirks()
+	if err != nil {
+		return err
+	}
+	if err := k.admit(what, "pods/"+what+" of "+name); err != nil {
+		return err
+	}
+	pod, err := k.PodState(ctx, ns, name)
+	switch {
+	case err != nil:
+		return err
+	case !pod.Running || q.Fails[what] != 0:
+		return fmt.Errorf("%s of pod %s/%s: error dialing backend: no route to host", what, ns, name)
+	}
+	return nil
+}
+
+// PodLog returns an empty log.
+func (k *Cluster) PodLog(ctx context.Context, ns, name string) (string, error) {
+	return "", k.through(ctx, ns, name, "logs")
+}
+
+// Exec plays echo.
+func (k *Cluster) Exec(ctx context.Context, ns, name string, command []string) (string, error) {
+	return command[len(command)-1] + "\r\n", k.through(ctx, ns, name, "exec")
+}
+
+// Forward reaches a pod that runs.
+func (k *Cluster) Forward(ctx context.Context, ns, name string, _ int32) error {
+	return k.through(ctx, ns, name, "port-forward")
+}
+
+// NodeMetrics returns the usage of a Node that is Ready.
+func (k *Cluster) NodeMetrics(ctx context.Context, node string) (string, error) {
+	q, err := k.quirks()
+	if err != nil {
+		return "", err
+	}
+	if err := k.admit("metrics", "nodes/proxy of "+node); err != nil {
+		return "", err
+	}
+	n, err := k.Node(ctx, node)
+	if err == nil && (!n.Ready || q.Fails["metrics"] != 0) {
+		err = fmt.Errorf("metrics of %s: error dialing backend: no route to host", node)
+	}
+	return "node_cpu_usage_seconds_total 1\n", err
+}
+
 // MakeService creates a service with the next free address and port.
 func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out kube.Service, err error) {
 	if err := k.admit("service", "the service "+spec.Name); err != nil {
@@ -157,9 +207,16 @@ func (k *Cluster) MakeService(ctx context.Context, spec kube.ServiceSpec) (out k
 		}
 		taken := 0
 		for _, o := range s.Namespaces.all() {
-			taken += len(o.Services)
+			for _, s := range o.Services {
+				if !s.Headless {
+					taken++
+				}
+			}
 		}
 		made := playedService{spec, fmt.Sprintf("10.96.200.%d", taken+1), int32(30000 + taken + 1)}
+		if spec.Headless {
+			made.ClusterIP, made.NodePort = "None", 0
+		}
 		n.Services = append(n.Services, made)
 		s.Namespaces.set(n.Name, n)
 		out = kube.Service{Namespace: spec.Namespace, Name: spec.Name, ClusterIP: made.ClusterIP,
@@ -307,6 +364,12 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args 
 			return max(answers, q.Fails["short-name"])
 		case strings.HasPrefix(name, svc.Name+"."+n.Name+".svc."):
 			return max(answers, q.Fails["name"])
+		}
+	}
+	for _, p := range n.Pods { // by their names
+		if p.Subdomain != "" && strings.HasPrefix(name, p.Name+"."+p.Subdomain+"."+n.Name+".svc.") &&
+			slices.ContainsFunc(n.Services, func(s playedService) bool { return s.Headless && s.Name == p.Subdomain }) {
+			return max(q.Fails["pod-name"], q.Fails["ready"]) // one that is not ready has no name
 		}
 	}
 	for i, p := range n.Pods {

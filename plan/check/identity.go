@@ -1,0 +1,175 @@
+package check
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// identityRows are findings about the accounts of Windows containers (kubernetes
+// pkg/apis/core/validation/validation.go, validateWindowsSecurityContextOptions; pkg/kubelet/kuberuntime/
+// security_context_windows.go).
+var identityRows = []row{
+	{"run-as-user-name", Error, "the API server rejects a runAsUserName that is not USER or DOMAIN\\USER",
+		"write ContainerUser, ContainerAdministrator, or an account of the image or of a domain"},
+	{"run-as-non-root", Error, "the kubelet refuses ContainerAdministrator in a container with runAsNonRoot: true",
+		"write runAsUserName: ContainerUser, or leave runAsNonRoot out"},
+	{"windows-options", Error, "the API server rejects windowsOptions in a pod with spec.os.name linux", "remove it"},
+	{"gmsa", Error, "the API server rejects the name or the text of the group managed service account",
+		"name a GMSACredentialSpec, or give the JSON text that Get-CredentialSpec writes"},
+	{"gmsa-credential-spec", Error, "the container does not start with it, or starts without the account: the text must " +
+		"be JSON with \"ActiveDirectory\" in CmsPlugins and the account in ActiveDirectoryConfig.GroupManagedServiceAccounts",
+		"write it with New-CredentialSpec on a member of the domain"},
+	{"gmsa-unknown", Warning, "neither the plan nor these files have the GMSACredentialSpec; without it, and without the " +
+		"webhook of windows-gmsa that reads it, containers run without the account",
+		"check the name, and install windows-gmsa in the cluster"},
+}
+
+// Bounds of the API server.
+const (
+	maxCredentialSpec = 64 << 10 // bytes
+	maxUserDomain     = 255      // characters of DOMAIN
+	maxUser           = 104      // characters of USER
+)
+
+var (
+	controlCharacter = regexp.MustCompile(`[[:cntrl:]]`)
+	netBIOSDomain    = regexp.MustCompile(`^[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}$`)
+	dnsDomain        = regexp.MustCompile(`^` + dnsLabel + `(\.` + dnsLabel + `)*$`)
+	userCharacter    = regexp.MustCompile(`["/\\:;|=,+*?<>@\[\]]`)
+	objectName       = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+)
+
+const dnsLabel = `[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?`
+
+// userNameFault returns what is wrong with a runAsUserName, "" if nothing is.
+func userNameFault(name string) string {
+	domain, user, hasDomain := strings.Cut(name, `\`)
+	if !hasDomain {
+		user = domain
+	}
+	switch {
+	case name == "":
+		return "it is empty"
+	case controlCharacter.MatchString(name):
+		return "it contains a control character"
+	case strings.Count(name, `\`) > 1:
+		return "it has more than one backslash"
+	case hasDomain && (len(domain) > maxUserDomain || !netBIOSDomain.MatchString(domain) && !dnsDomain.MatchString(domain)):
+		return "the part before the backslash is not the name of a domain"
+	case user == "":
+		return "it has no user after the backslash"
+	case len(user) > maxUser:
+		return "the user is longer than 104 characters"
+	case strings.Trim(user, ". ") == "":
+		return "the user consists of periods and spaces"
+	case userCharacter.MatchString(user):
+		return `the user contains one of " / \ : ; | = , + * ? < > @ [ ]`
+	}
+	return ""
+}
+
+// identities checks the accounts of a pod and of its containers.
+func (k *checker) identities(spec value) {
+	for _, in := range append([]value{spec}, containers(spec)...) {
+		options := in.at("securityContext", "windowsOptions")
+		if v := options.get("runAsUserName"); v.there() {
+			if fault := userNameFault(v.str()); fault != "" {
+				k.find("run-as-user-name", v, "runAsUserName is %q: %s", v.str(), fault)
+			}
+		}
+		k.managedAccount(options)
+	}
+	for _, c := range containers(spec) {
+		user := c.at("securityContext", "windowsOptions", "runAsUserName")
+		if !user.there() {
+			user = spec.at("securityContext", "windowsOptions", "runAsUserName")
+		}
+		nonRoot := c.at("securityContext", "runAsNonRoot")
+		if !nonRoot.there() {
+			nonRoot = spec.at("securityContext", "runAsNonRoot")
+		}
+		if nonRoot.yes() && strings.EqualFold(user.str(), "ContainerAdministrator") {
+			k.find("run-as-non-root", user, "the container %s runs as %s, with runAsNonRoot: true", c.get("name").str(),
+				user.str())
+		}
+	}
+}
+
+// managedAccount checks the group managed service account of a pod or container.
+func (k *checker) managedAccount(options value) {
+	name, text := options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
+	switch {
+	case name.there() && !objectName.MatchString(name.str()):
+		k.find("gmsa", name, "%q is not the name of an object", name.str())
+	case name.there() && !text.there() && !slices.Contains(k.cluster.Accounts, name.str()):
+		k.find("gmsa-unknown", name, "unknown GMSACredentialSpec %q", name.str())
+	}
+	switch {
+	case !text.there():
+	case text.str() == "":
+		k.find("gmsa", text, "gmsaCredentialSpec is empty")
+	case len(text.str()) > maxCredentialSpec:
+		k.find("gmsa", text, "gmsaCredentialSpec has %d bytes; 64 KiB are the limit", len(text.str()))
+	default:
+		var s credentialSpec
+		if err := json.Unmarshal([]byte(text.str()), &s); err != nil {
+			k.find("gmsa-credential-spec", text, "gmsaCredentialSpec is not JSON: %v", err)
+		} else if lack := s.lack(); lack != "" {
+			k.find("gmsa-credential-spec", text, "gmsaCredentialSpec %s", lack)
+		}
+	}
+}
+
+// credentialSpec is what a credential spec needs.
+type credentialSpec struct {
+	CmsPlugins            []string
+	ActiveDirectoryConfig struct {
+		GroupManagedServiceAccounts []struct{ Name string }
+	}
+}
+
+// lack returns what it lacks, "" if nothing.
+func (s credentialSpec) lack() string {
+	accounts := s.ActiveDirectoryConfig.GroupManagedServiceAccounts
+	switch {
+	case !slices.Contains(s.CmsPlugins, "ActiveDirectory"):
+		return `has no "ActiveDirectory" in CmsPlugins`
+	case len(accounts) == 0 || accounts[0].Name == "":
+		return "names no account in ActiveDirectoryConfig.GroupManagedServiceAccounts"
+	}
+	return ""
+}
+
+// account checks a GMSACredentialSpec.
+func (k *checker) account() {
+	in := k.object.get("credspec")
+	if !in.there() {
+		k.find("gmsa-credential-spec", k.object.get("metadata"), "the object has no credspec")
+		return
+	}
+	var s credentialSpec
+	for _, p := range in.get("CmsPlugins").list() {
+		s.CmsPlugins = append(s.CmsPlugins, p.str())
+	}
+	for _, a := range in.at("ActiveDirectoryConfig", "GroupManagedServiceAccounts").list() {
+		s.ActiveDirectoryConfig.GroupManagedServiceAccounts = append(s.ActiveDirectoryConfig.GroupManagedServiceAccounts,
+			struct{ Name string }{a.get("Name").str()})
+	}
+	if lack := s.lack(); lack != "" {
+		k.find("gmsa-credential-spec", in, "credspec %s", lack)
+	}
+}
+
+// linuxOptions finds windowsOptions in a pod that says it is for Linux.
+func (k *checker) linuxOptions(spec value) {
+	if spec.at("os", "name").str() != "linux" {
+		return
+	}
+	for _, in := range append([]value{spec}, containers(spec)...) {
+		if v := in.at("securityContext", "windowsOptions"); v.there() {
+			k.find("windows-options", v, "the pod has windowsOptions, and its spec.os.name is linux")
+		}
+	}
+}
