@@ -9,8 +9,9 @@ import (
 
 // References come through a merge to the byte, a bare one without quotes, and whole numbers are integers.
 func TestMergeTOML(t *testing.T) {
-	text, err := ContainerdLinux{Schema: 3, BinDirs: true, Root: "/r", State: ref("fact.state"), Address: "/a", Pause: "p:1",
-		Imports: "/i", CNIBin: "/b", CNIConf: "/c", Runc: "/runc", SystemdCgroup: ref("fact.systemd_cgroup")}.Render()
+	text, err := ContainerdLinux{Schema: 3, BinDirs: true, Root: "/r", State: ref("fact.state"), Address: "/a",
+		Pause: "p:1", Imports: "/i", CNIBin: "/b", CNIConf: "/c", Runc: "/runc",
+		SystemdCgroup: ref("fact.systemd_cgroup")}.Render()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,8 @@ func TestMergeTOML(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(have, "SystemdCgroup = "+ref("fact.systemd_cgroup")+"\n") ||
-		!strings.Contains(have, "state = '"+ref("fact.state")+"'\n") || !strings.HasPrefix(have, "# Managed by nodejoin.\n") {
+		!strings.Contains(have, "state = '"+ref("fact.state")+"'\n") ||
+		!strings.HasPrefix(have, "# Managed by nodejoin.\n") {
 		t.Errorf("references:\n%q", have)
 	}
 	have = strings.ReplaceAll(strings.ReplaceAll(have, ref("fact.systemd_cgroup"), "true"), ref("fact.state"), "/s")

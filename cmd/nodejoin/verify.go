@@ -50,9 +50,10 @@ kubelet, through a service by address and by name, by the name of its pod, and t
 port of the node from this computer; pods also ask for an address outside the cluster, and
 for a name outside if --outbound gives one. Through the API server its log is read, a
 command runs in its container, its port is forwarded, and the kubelet is asked for the
-usage of the node. A Linux node itself asks for its port and the service. Each test passes, fails, or is not possible here, with the
-reason: what the cluster refuses or does not start has failed, except for a pod on a Linux
-node's own network, which a policy may refuse. No host is connected to.
+usage of the node. A Linux node itself asks for its port and the service. Each test passes,
+fails, or is not possible here, with the reason: what the cluster refuses or does not start
+has failed, except for a pod on a Linux node's own network, and what the user may not do
+through the API server. No host is connected to.
 
 Everything runs in a namespace of its own (nodejoin-verify-...), which is deleted in the
 end, after Ctrl-C too. If a verify was killed, the next one deletes what it left.
@@ -75,7 +76,8 @@ deleted, and 4 if the API server does not answer.`,
 	a.reportFlag(c)
 	f := c.Flags()
 	f.StringArrayVar(&x.imageFlags, "image", nil, "image for the nodes of an OS, `OS=IMAGE`; may be repeated")
-	f.StringVar(&x.outbound, "outbound", "", "`URL` outside the cluster that pods ask for, best with a name; default: the API server")
+	f.StringVar(&x.outbound, "outbound", "",
+		"`URL` outside the cluster that pods ask for, best with a name; default: the API server")
 	boundFlag(c, &x.start, verify.DefaultStart, "start-timeout",
 		"limit for the start of a pod, including the download of its image")
 	boundFlag(c, &x.answer, verify.DefaultAnswer, "answer-timeout", "limit for an answer")

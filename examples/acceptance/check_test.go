@@ -2,6 +2,7 @@ package acceptance_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,32 +24,12 @@ func TestCheck(t *testing.T) {
 	values := map[string]string{"KUBERNETES": newest[0], "RUNTIME": kind, "RUNTIME_VERSION": version,
 		"BACKEND": newest[2], "BUILD": newest[3], "NAMES": "$NAMES"}
 	dir := t.TempDir()
-	plan, pod := filepath.Join(dir, "a.join.hcl"), filepath.Join(dir, "pod.json")
+	plan := filepath.Join(dir, "a.join.hcl")
 	if err := os.WriteFile(plan, []byte(os.Expand(text, func(name string) string { return values[name] })),
 		0o600); err != nil {
 		t.Fatal(err)
 	}
 	cluster := startCluster(ctx, t)
-	// The ids of the findings that correspond to the refusals of the API server.
-	check := func(template string) (refused []string) {
-		t.Helper()
-		if err := os.WriteFile(pod, []byte(template), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.CommandContext(ctx, string(released(t)), "check", "--json", "--plan", plan, pod).Output()
-		var r struct {
-			Findings []struct{ ID, Observed, Why string }
-		}
-		if bad := json.Unmarshal(out, &r); bad != nil {
-			t.Fatalf("%v, %v: %s", err, bad, out)
-		}
-		for _, f := range r.Findings {
-			if strings.Contains(f.Observed+f.Why, "the API server rejects") {
-				refused = append(refused, f.ID)
-			}
-		}
-		return refused
-	}
 	cases := []podCase{
 		{"", "", ""},
 		{`"hostPID": true`, "", "host-pid"}, {`"hostPID": false`, "", ""},
@@ -86,27 +67,39 @@ func TestCheck(t *testing.T) {
 	if len(cases) < 60 {
 		t.Errorf("the corpus has %d pods, want 60", len(cases))
 	}
-	for _, c := range cases {
-		fields := `"restartPolicy": "Always", "tolerations": [{"operator": "Exists"}]`
-		if !strings.Contains(c.pod, `"os": `) {
-			fields = `"os": {"name": "windows"}, ` + fields
+	args := []string{"check", "--json", "--plan", plan}
+	for i, c := range cases {
+		file := filepath.Join(dir, fmt.Sprintf("pod-%d.json", i))
+		if err := os.WriteFile(file, []byte(c.template()), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if c.pod != "" {
-			fields += ", " + c.pod
+		args = append(args, file)
+	}
+	out, err := exec.CommandContext(ctx, string(released(t)), args...).Output()
+	var r struct {
+		Findings []struct{ File, ID, Observed, Why string }
+	}
+	if bad := json.Unmarshal(out, &r); bad != nil {
+		t.Fatalf("%v, %v: %s", err, bad, out)
+	}
+	// The ids of the findings that correspond to the refusals of the API server, by file.
+	refused := map[string][]string{}
+	for _, f := range r.Findings {
+		if strings.Contains(f.Observed+f.Why, "the API server rejects") {
+			refused[f.File] = append(refused[f.File], f.ID)
 		}
-		template := `{"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a", "namespace": "default"}, ` +
-			`"template": {"metadata": {"labels": {"a": "b"}}, "spec": {` +
-			fields + `, "containers": [{"name": "a", "image": "a", "securityContext": {` + c.container + `}}]}}}`
+	}
+	for i, c := range cases {
 		var want []string
 		if c.id != "" {
 			want = []string{c.id}
 		}
-		if have := check(template); !slices.Equal(have, want) {
+		if have := refused[args[4+i]]; !slices.Equal(have, want) {
 			t.Errorf("%s%s: check says %v, want %v", c.pod, c.container, have, want)
 		}
 		err := cluster.Client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/podtemplates").Param("dryRun",
 			"All").Param("fieldValidation", "Strict").
-			SetHeader("Content-Type", "application/json").Body([]byte(template)).Do(ctx).Error()
+			SetHeader("Content-Type", "application/json").Body([]byte(c.template())).Do(ctx).Error()
 		switch {
 		case c.id == "" && err != nil:
 			t.Errorf("%s%s: %v", c.pod, c.container, err)
@@ -120,6 +113,20 @@ func TestCheck(t *testing.T) {
 type podCase struct {
 	pod, container string // fields of its specification and of its container's security context
 	id             string // of the finding; "" = the API server takes it
+}
+
+// template is a PodTemplate of it.
+func (c podCase) template() string {
+	fields := `"restartPolicy": "Always", "tolerations": [{"operator": "Exists"}]`
+	if !strings.Contains(c.pod, `"os": `) {
+		fields = `"os": {"name": "windows"}, ` + fields
+	}
+	if c.pod != "" {
+		fields += ", " + c.pod
+	}
+	return `{"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "a", "namespace": "default"}, ` +
+		`"template": {"metadata": {"labels": {"a": "b"}}, "spec": {` +
+		fields + `, "containers": [{"name": "a", "image": "a", "securityContext": {` + c.container + `}}]}}}`
 }
 
 // windowsOption is a pod with one field of windowsOptions.

@@ -124,7 +124,8 @@ var runtimeConfig = map[string]string{
     oom_score = -5
     plugins = {
       "io.containerd.cri.v1.images"  = { max_concurrent_downloads = 7 }
-      "io.containerd.cri.v1.runtime" = { containerd = { runtimes = { gpu = { runtime_type = "io.containerd.runhcs.v1" } } } }
+      "io.containerd.cri.v1.runtime" = { containerd = { runtimes = {
+        gpu = { runtime_type = "io.containerd.runhcs.v1" } } } }
     }
   }`,
 }
@@ -141,7 +142,8 @@ func (c *consumers) configured(ctx context.Context) {
 			continue
 		}
 		const block = `runtime "$RUNTIME" { version = "$RUNTIME_VERSION" }`
-		with := strings.Replace(plan, block, "runtime \"$RUNTIME\" {\n  version = \"$RUNTIME_VERSION\"\n  config = "+own+"\n}", 1)
+		with := strings.Replace(plan, block,
+			"runtime \"$RUNTIME\" {\n  version = \"$RUNTIME_VERSION\"\n  config = "+own+"\n}", 1)
 		if with == plan {
 			c.t.Fatalf("the plan of the matrix has no %s", block)
 		}

@@ -129,7 +129,9 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		linuxNode + " outbound-name":  {Status: "not_possible", Detail: "--outbound https://NAME/"},
 		nodeName + " outbound-name":   {Status: "not_possible", Detail: noServer},
 	}
-	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name", "pod-name", "outbound", "logs", "exec", "port-forward", "metrics",
+	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name",
+		"pod-name",
+		"outbound", "logs", "exec", "port-forward", "metrics",
 		"node-port-local", "service-from-node"} {
 		want[linuxNode+" "+flow] = verifyFlow{Status: "pass"}
 		want[nodeName+" "+flow] = verifyFlow{Status: "not_possible", Detail: noServer}

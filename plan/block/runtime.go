@@ -21,9 +21,9 @@ var runtimeSpecs = map[string]*eval.Spec{
 		pauseAttr,
 		{Name: "crictl", Typ: cty.String,
 			Doc: "version of crictl to install beside it, with its configuration; default none"},
-		{Name: "config", Typ: cty.DynamicPseudoType, Doc: "fields of config.toml, merged by key into what nodejoin writes; " +
-			"null removes a field. They are those of the file that this version reads: schema 2 for containerd 1.x, 3 for " +
-			"2.0 to 2.2, 4 from 2.3 on"},
+		{Name: "config", Typ: cty.DynamicPseudoType, Doc: "fields of config.toml, merged by key into what " +
+			"nodejoin writes; null removes a field. They are those of the file that this version reads: schema 2 for " +
+			"containerd 1.x, 3 for 2.0 to 2.2, 4 from 2.3 on"},
 		{Name: keepAttr.Name, Typ: cty.Bool,
 			Doc: "crictl and its configuration stay on the machine when the plan no longer has them"},
 	}, Blocks: []*eval.Spec{registrySpec}},

@@ -18,11 +18,12 @@ var identityRows = []row{
 	{"windows-options", Error, "the API server rejects windowsOptions in a pod with spec.os.name linux", "remove it"},
 	{"gmsa", Error, "the API server rejects the name or the text of the group managed service account",
 		"name a GMSACredentialSpec, or give the JSON text that Get-CredentialSpec writes"},
-	{"gmsa-credential-spec", Error, "the container does not start with it, or starts without the account: the text must " +
-		"be JSON with \"ActiveDirectory\" in CmsPlugins and the account in ActiveDirectoryConfig.GroupManagedServiceAccounts",
+	{"gmsa-credential-spec", Error, "the container does not start with it, or starts without the account: the text " +
+		"must be JSON with \"ActiveDirectory\" in CmsPlugins and the account in " +
+		"ActiveDirectoryConfig.GroupManagedServiceAccounts",
 		"write it with New-CredentialSpec on a member of the domain"},
-	{"gmsa-unknown", Warning, "neither the plan nor these files have the GMSACredentialSpec; without it, and without the " +
-		"webhook of windows-gmsa that reads it, containers run without the account",
+	{"gmsa-unknown", Warning, "neither the plan nor these files have the GMSACredentialSpec; without it, and without " +
+		"the webhook of windows-gmsa that reads it, containers run without the account",
 		"check the name, and install windows-gmsa in the cluster"},
 }
 
@@ -56,7 +57,8 @@ func userNameFault(name string) string {
 		return "it contains a control character"
 	case strings.Count(name, `\`) > 1:
 		return "it has more than one backslash"
-	case hasDomain && (len(domain) > maxUserDomain || !netBIOSDomain.MatchString(domain) && !dnsDomain.MatchString(domain)):
+	case hasDomain && (len(domain) > maxUserDomain ||
+		!netBIOSDomain.MatchString(domain) && !dnsDomain.MatchString(domain)):
 		return "the part before the backslash is not the name of a domain"
 	case user == "":
 		return "it has no user after the backslash"
@@ -126,9 +128,11 @@ func (k *checker) managedAccount(options value) {
 type credentialSpec struct {
 	CmsPlugins            []string
 	ActiveDirectoryConfig struct {
-		GroupManagedServiceAccounts []struct{ Name string }
+		GroupManagedServiceAccounts []namedAccount
 	}
 }
+
+type namedAccount struct{ Name string }
 
 // lack returns what it lacks, "" if nothing.
 func (s credentialSpec) lack() string {
@@ -154,8 +158,8 @@ func (k *checker) account() {
 		s.CmsPlugins = append(s.CmsPlugins, p.str())
 	}
 	for _, a := range in.at("ActiveDirectoryConfig", "GroupManagedServiceAccounts").list() {
-		s.ActiveDirectoryConfig.GroupManagedServiceAccounts = append(s.ActiveDirectoryConfig.GroupManagedServiceAccounts,
-			struct{ Name string }{a.get("Name").str()})
+		list := &s.ActiveDirectoryConfig.GroupManagedServiceAccounts
+		*list = append(*list, namedAccount{a.get("Name").str()})
 	}
 	if lack := s.lack(); lack != "" {
 		k.find("gmsa-credential-spec", in, "credspec %s", lack)

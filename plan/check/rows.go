@@ -40,8 +40,8 @@ var rows = append(fieldRows(), []row{
 		"use the successor"},
 	{"empty-term", Error, "a nodeSelectorTerm without a requirement matches no node",
 		"give the term a requirement, or remove the affinity"},
-	{"hyper-v", Warning, "Kubernetes does not support containers with Hyper-V isolation; only the handler of containerd " +
-		"exists, and the nodes need the Windows feature Hyper-V for it",
+	{"hyper-v", Warning, "Kubernetes does not support containers with Hyper-V isolation; only the handler of " +
+		"containerd exists, and the nodes need the Windows feature Hyper-V for it",
 		"use the handler runhcs-wcow-process, or add feature \"Microsoft-Hyper-V\" to the plan and test your pods"},
 	{"image-build", Error, "a container that shares the kernel of its node (process isolation) runs only where its " +
 		"base image has the build of that node's Windows",
@@ -112,8 +112,8 @@ var volumeRows = []row{
 	{"nfs", Error, "Windows nodes mount no NFS volumes by themselves", "use SMB with its CSI driver, or another volume"},
 	{"volume-type", Error, "the kubelet mounts volumes of this type on Linux only",
 		"use a volume of a CSI driver for Windows"},
-	{"flex-volume", Warning, "FlexVolume is deprecated since Kubernetes 1.23, and its driver must be a program for Windows in " +
-		"the kubelet's folder of volume plugins on each node", "use the CSI driver of the storage"},
+	{"flex-volume", Warning, "FlexVolume is deprecated since Kubernetes 1.23, and its driver must be a program for " +
+		"Windows in the kubelet's folder of volume plugins on each node", "use the CSI driver of the storage"},
 	{"persistent-volume", Warning, "Windows nodes mount no volumes of this type",
 		"use a volume of a CSI driver for Windows, or keep pods for Windows off it"},
 	{"host-path", Error, "Windows nodes have no such file, folder or device",

@@ -100,8 +100,8 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.add("containerd_config", "file", "containerd configuration", &kinds.File{Path: path, Content: b.withRuntimeConfig(b.render(c))},
-		"containerd_files")
+	b.add("containerd_config", "file", "containerd configuration",
+		&kinds.File{Path: path, Content: b.withRuntimeConfig(b.render(c))}, "containerd_files")
 }
 
 // withRuntimeConfig merges what the plan gives of containerd's configuration into the rendered file.

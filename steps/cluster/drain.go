@@ -71,7 +71,7 @@ func podOf(p *corev1.Pod) kube.Pod {
 		out.Waiting = waitingOf(p)
 	}
 	if c := metav1.GetControllerOf(p); c != nil {
-		out.Controller = c.Kind
+		out.Controller, out.Owner = c.Kind, c.Name
 	}
 	_, out.Mirror = p.Annotations[corev1.MirrorPodAnnotationKey]
 	for _, v := range p.Spec.Volumes {

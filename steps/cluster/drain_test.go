@@ -49,7 +49,7 @@ func TestPods(t *testing.T) {
 	have, err := a.Pods(t.Context(), "win-1")
 	want := []kube.Pod{{Namespace: "a", Name: "job", UID: "3", Finished: true},
 		{Namespace: "a", Name: "static", UID: "2", Mirror: true},
-		{Namespace: "b", Name: "web", UID: "1", Controller: "ReplicaSet", EmptyDir: true}}
+		{Namespace: "b", Name: "web", UID: "1", Controller: "ReplicaSet", Owner: "web", EmptyDir: true}}
 	if diff := cmp.Diff(want, have); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

@@ -22,7 +22,8 @@ const maxAnswer = 8 << 20
 // PodLog reads the log of a pod.
 func (k *client) PodLog(ctx context.Context, namespace, name string) (string, error) {
 	return k.answer(ctx, "reading the log of the pod "+namespace+"/"+name,
-		k.core.rest.Get().Namespace(namespace).Resource("pods").Name(name).SubResource("log").Param("limitBytes", "65536"))
+		k.core.rest.Get().Namespace(namespace).Resource("pods").Name(name).SubResource("log").
+			Param("limitBytes", "65536"))
 }
 
 // NodeMetrics reads the kubelet's resource metrics through the API server.
@@ -140,7 +141,8 @@ func askForwarded(ctx context.Context, f *portforward.PortForwarder) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: the port is on this computer
+	// No proxy: the port is on this computer.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(r)
 	if err != nil {
 		return err

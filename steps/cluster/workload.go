@@ -108,8 +108,9 @@ func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyAlways, NodeSelector: p.NodeSelector, TerminationGracePeriodSeconds: &grace,
-			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork, Subdomain: p.Subdomain,
-			OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
+			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork,
+			Subdomain: p.Subdomain,
+			OS:        &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
 	if p.Once {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
@@ -208,9 +209,9 @@ func podStateOf(p *corev1.Pod) kube.PodState {
 
 // MakeService creates a service of type NodePort.
 func (k *client) MakeService(ctx context.Context, s kube.ServiceSpec) (kube.Service, error) {
-	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeNodePort, Selector: s.Selector,
-		Ports: []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.Port)}}}}
+	want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: s.Selector,
+			Ports: []corev1.ServicePort{{Port: s.Port, TargetPort: intstr.FromInt32(s.Port)}}}}
 	if s.Headless {
 		want.Spec.Type, want.Spec.ClusterIP = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone
 	}

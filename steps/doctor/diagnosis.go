@@ -19,11 +19,14 @@ import (
 // ClusterView is what the controller read about one node in the cluster. A Why says why its part could not
 // be read; then it is not known whether there is such a part.
 type ClusterView struct {
-	Node     *kube.Node     `json:"node,omitempty"` // nil: there is none, or NodeWhy
-	NodeWhy  string         `json:"node_why,omitempty"`
-	Pods     []kube.Pod     `json:"pods,omitempty"` // of the node
-	PodsWhy  string         `json:"pods_why,omitempty"`
-	Services []kube.Service `json:"services,omitempty"` // of the whole cluster
+	Node    *kube.Node `json:"node,omitempty"` // nil: there is none, or NodeWhy
+	NodeWhy string     `json:"node_why,omitempty"`
+	Pods    []kube.Pod `json:"pods,omitempty"` // of the node
+	PodsWhy string     `json:"pods_why,omitempty"`
+	// DaemonSets want a pod on the node; read only if there is a Node and its pods could be read.
+	DaemonSets    []kube.DaemonSet `json:"daemon_sets,omitempty"`
+	DaemonSetsWhy string           `json:"daemon_sets_why,omitempty"`
+	Services      []kube.Service   `json:"services,omitempty"` // of the whole cluster
 	// ServicesWhy, as the others.
 	ServicesWhy string    `json:"services_why,omitempty"`
 	Clock       time.Time `json:"clock"` // of the controller, when it asked

@@ -143,6 +143,14 @@ func (p *fixture) pod(waiting string, age time.Duration) {
 		Created: p.view.Clock.Add(-age)})
 }
 
+// daemonSet is one of that age whose pod d/proxy-x has run for an hour, or waits.
+func (p *fixture) daemonSet(name string, namesOS bool, waiting string, age time.Duration) {
+	p.view.Pods = append(p.view.Pods, kube.Pod{Namespace: "d", Name: "proxy-x", Controller: "DaemonSet", Owner: "proxy",
+		Waiting: waiting, Created: p.view.Clock.Add(-time.Minute)})
+	p.view.DaemonSets = append(p.view.DaemonSets, kube.DaemonSet{Namespace: "d", Name: name, NamesOS: namesOS,
+		Created: p.view.Clock.Add(-age)})
+}
+
 // nssm makes a service run under it, by hand, with these values.
 func (p *fixture) nssm(values ...string) {
 	p.register("kube-proxy", func(c *host.ServiceConfig) { c.Command = []string{`C:\nssm\nssm.exe`} })

@@ -32,6 +32,9 @@ var podSymptoms = []symptom{
 	{id: "pods-creating", severity: steps.SeverityWarning,
 		why: "a pod that is not running after minutes needs help; usual causes are the pause image, the CNI plugin " +
 			"or its own image", look: podsCreating},
+	{id: "daemon-set", severity: steps.SeverityWarning,
+		why: "a DaemonSet runs a pod on every node that it selects; one that names no operating system sends its " +
+			"Linux image to Windows nodes, too", look: daemonSets},
 	{id: "image-pull", severity: steps.SeverityWarning,
 		why:  "the runtime fetches images, and it knows the proxy only from its environment at its start",
 		look: imagePull},
@@ -64,6 +67,29 @@ func podsCreating(_ context.Context, x *diagnosis) (out []finding, err error) {
 				fmt.Sprintf("kubectl describe pod --namespace %s %s", p.Namespace, p.Name)}})
 	}
 	return out, asked(x.c.PodsWhy)
+}
+
+// daemonSetMost is how long the controller may take to make the pod of a DaemonSet.
+const daemonSetMost = 5 * time.Minute
+
+// daemonSets finds DaemonSets without their pod on the node, and those whose pod has come to Windows by mistake.
+func daemonSets(_ context.Context, x *diagnosis) (out []finding, err error) {
+	for _, d := range x.c.DaemonSets {
+		i := slices.IndexFunc(x.c.Pods, func(p kube.Pod) bool {
+			return p.Controller == "DaemonSet" && p.Owner == d.Name && p.Namespace == d.Namespace
+		})
+		describe := fmt.Sprintf("kubectl describe daemonset --namespace %s %s", d.Namespace, d.Name)
+		switch {
+		case i < 0 && x.c.Clock.Sub(d.Created) > daemonSetMost:
+			out = append(out, finding{observed: observed{
+				fmt.Sprintf("DaemonSet %s selects this node and has no pod on it", d), describe}})
+		case i >= 0 && x.c.Pods[i].Waiting != "" && !d.NamesOS && x.e.Facts.OS == "windows":
+			out = append(out, finding{observed: observed{fmt.Sprintf("DaemonSet %s names no operating system, and its "+
+				"pod %s is not running here: %s", d, x.c.Pods[i], x.c.Pods[i].Waiting),
+				"if its image is for Linux, write nodeSelector: {kubernetes.io/os: linux} into the spec of its pods"}})
+		}
+	}
+	return out, asked(x.c.DaemonSetsWhy)
 }
 
 func imagePull(ctx context.Context, x *diagnosis) (out []finding, err error) {

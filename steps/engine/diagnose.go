@@ -86,6 +86,10 @@ func (h diagnosing) viewNode(ctx context.Context, v doctor.ClusterView) doctor.C
 	}
 	v.Pods, err = h.api.Pods(ctx, h.node.Name)
 	v.PodsWhy = why(err)
+	if v.Node != nil && err == nil {
+		v.DaemonSets, err = h.api.DaemonSets(ctx, *v.Node)
+		v.DaemonSetsWhy = why(err)
+	}
 	return v
 }
 

@@ -24,6 +24,8 @@ type Reader interface {
 	Pods(ctx context.Context, node string) ([]Pod, error)
 	// Services lists the services of all namespaces, by namespace and name.
 	Services(ctx context.Context) ([]Service, error)
+	// DaemonSets lists those that want a pod on a node, by its labels and taints, by namespace and name.
+	DaemonSets(ctx context.Context, node Node) ([]DaemonSet, error)
 	// BootstrapTokens lists the tokens that nodejoin minted for a node and that still exist.
 	BootstrapTokens(ctx context.Context, node string) ([]BootstrapToken, error)
 	// SigningRequests lists the client-certificate requests for `system:node:<node>`, newest first.

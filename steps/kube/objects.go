@@ -7,10 +7,11 @@ type Pod struct {
 	Namespace, Name, UID string
 	// Controller is the kind of the controller that would recreate it, "ReplicaSet"; "" = none.
 	Controller string
-	Mirror     bool // the kubelet's mirror of a static pod; it exists as long as its file
-	EmptyDir   bool // it has a volume whose data would be lost
-	Finished   bool // Succeeded or Failed
-	Ending     bool // it is being deleted
+	Owner      string // name of the controller
+	Mirror     bool   // the kubelet's mirror of a static pod; it exists as long as its file
+	EmptyDir   bool   // it has a volume whose data would be lost
+	Finished   bool   // Succeeded or Failed
+	Ending     bool   // it is being deleted
 	// Waiting is why a container of it does not run, "ImagePullBackOff: Back-off pulling image"; "" = all run,
 	// or the pod is finished.
 	Waiting string
@@ -18,6 +19,15 @@ type Pod struct {
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// DaemonSet is one that wants a pod on a node.
+type DaemonSet struct {
+	Namespace, Name string
+	NamesOS         bool // its pods say for which operating system they are
+	Created         time.Time
+}
+
+func (d DaemonSet) String() string { return d.Namespace + "/" + d.Name }
 
 // Service holds the fields of a service that nodejoin uses.
 type Service struct {

@@ -43,8 +43,9 @@ type server struct {
 // flows runs the checks in the namespace.
 func (r *run) flows(ctx context.Context) error {
 	servers := r.servers()
-	if _, err := r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: podsName, Headless: true,
-		Selector: map[string]string{webLabel: podsName}, Port: webPort}); err != nil && (unasked(err) || ctx.Err() != nil) {
+	_, err := r.API.MakeService(ctx, kube.ServiceSpec{Namespace: r.ns, Name: podsName, Headless: true,
+		Selector: map[string]string{webLabel: podsName}, Port: webPort})
+	if err != nil && (unasked(err) || ctx.Err() != nil) {
 		return err
 	} // one that is refused makes the names of pods fail
 	for _, s := range servers {
@@ -416,5 +417,5 @@ func (r *run) askOutside(ctx context.Context, s *server) {
 		r.done(Result{Node: s.node.Name, Flow: flow, Status: Fail, Detail: noPort})
 		return
 	}
-	r.try(ctx, s, flow, url+" from here", func(ctx context.Context) error { return r.Outside(ctx, url) })
+	r.try(ctx, s, flow, url+" from here", url, func(ctx context.Context) error { return r.Outside(ctx, url) })
 }

@@ -29,21 +29,21 @@ const usage = "node_cpu_usage_seconds_total"
 
 // throughKubelet asks what kubectl and the autoscalers ask: the API server passes it on to the kubelet of the node.
 func (r *run) throughKubelet(ctx context.Context, s *server) {
-	r.try(ctx, s, "logs", "the kubelet", func(ctx context.Context) error {
+	r.try(ctx, s, "logs", "the kubelet", "", func(ctx context.Context) error {
 		_, err := r.API.PodLog(ctx, r.ns, s.name)
 		return err
 	})
-	r.try(ctx, s, "exec", "the container", func(ctx context.Context) error {
+	r.try(ctx, s, "exec", "the container", "", func(ctx context.Context) error {
 		out, err := r.API.Exec(ctx, r.ns, s.name, says(s.os))
 		if err == nil && strings.TrimSpace(out) != said {
 			err = fmt.Errorf("the command prints %q, not %q", out, said)
 		}
 		return err
 	})
-	r.try(ctx, s, "port-forward", "the web server", func(ctx context.Context) error {
+	r.try(ctx, s, "port-forward", "the web server", "", func(ctx context.Context) error {
 		return r.API.Forward(ctx, r.ns, s.name, webPort)
 	})
-	r.try(ctx, s, "metrics", "the kubelet", func(ctx context.Context) error {
+	r.try(ctx, s, "metrics", "the kubelet", "", func(ctx context.Context) error {
 		text, err := r.API.NodeMetrics(ctx, s.node.Name)
 		if err == nil && !strings.Contains(text, usage) {
 			err = errors.New("its metrics lack " + usage)
@@ -53,8 +53,8 @@ func (r *run) throughKubelet(ctx context.Context, s *server) {
 }
 
 // try asks until it is answered, at most for the time of an answer. What the cluster does not let the user do
-// cannot be tried.
-func (r *run) try(ctx context.Context, s *server, flow, what string, ask func(context.Context) error) {
+// cannot be tried. detail is that of a success.
+func (r *run) try(ctx context.Context, s *server, flow, what, detail string, ask func(context.Context) error) {
 	began := time.Now()
 	timed, cancel := context.WithTimeout(ctx, r.Answer)
 	defer cancel()
@@ -69,7 +69,7 @@ func (r *run) try(ctx context.Context, s *server, flow, what string, ask func(co
 		}
 		return false, nil
 	})
-	res := Result{Node: s.node.Name, Flow: flow, Status: Pass, Took: time.Since(began)}
+	res := Result{Node: s.node.Name, Flow: flow, Status: Pass, Detail: detail, Took: time.Since(began)}
 	switch {
 	case ctx.Err() != nil:
 		return

@@ -63,7 +63,8 @@ func TestVerifyFromNode(t *testing.T) {
 			"node-port-local=not_possible service-from-node=not_possible", "service-from-node",
 			"host namespaces are not allowed"},
 		"no service": {sandbox.ClusterQuirks{Refuses: map[string]string{"service": "quota"}},
-			"service=fail name=fail short-name=fail pod-name=fail node-port=fail node-port-local=fail service-from-node=fail",
+			"service=fail name=fail short-name=fail pod-name=fail node-port=fail node-port-local=fail " +
+				"service-from-node=fail",
 			"service-from-node", "quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +95,8 @@ func TestVerifyFails(t *testing.T) {
 	}{
 		"pod": {"pod-to-pod=fail", "pod-to-pod", []string{"10.244.1.10:80", "no answer in time (exit code 28)",
 			"3 tries"}},
-		"node":         {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250", "no answer in time (exit code 28)"}},
+		"node": {"pod-to-node=fail", "pod-to-node", []string{"192.0.2.11:10250",
+			"no answer in time (exit code 28)"}},
 		"other-node":   {"pod-to-linux=fail pod-to-windows=fail", "pod-to-linux", []string{"10.244.3."}},
 		"service":      {"service=fail", "service", []string{"10.96.200.1:80"}},
 		"name":         {"name=fail", "name", []string{".svc.cluster.local:80"}},
@@ -158,7 +160,8 @@ func TestVerifyNotReadyServer(t *testing.T) {
 		b.quirks(sandbox.ClusterQuirks{Fails: map[string]int32{"ready": 1}})
 		r := b.run()
 		if have := states(r,
-			"win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail pod-name=fail node-port=fail "+windowsLimits {
+			"win-1"); have != "node-to-pod=fail service=fail name=fail short-name=fail pod-name=fail "+
+			"node-port=fail "+windowsLimits {
 			t.Errorf("have %s", have)
 		}
 		if d := of(r, "win-1")["node-to-pod"].Detail; !strings.Contains(d,
@@ -237,7 +240,8 @@ func TestVerifyRefused(t *testing.T) {
 				"short-name=fail pod-name=fail outbound=fail outbound-name=fail " + windowsLimits, "outbound", quota},
 		"the start of the pod that asks": {sandbox.ClusterQuirks{WaitingOnce: "no Node takes it: Insufficient pods"},
 			"pod-to-pod=fail pod-to-node=fail pod-to-linux=fail pod-to-windows=fail service=fail name=fail " +
-				"short-name=fail pod-name=fail outbound=fail outbound-name=fail " + windowsLimits, "service", "last seen: no Node takes it: Insufficient pods"},
+				"short-name=fail pod-name=fail outbound=fail outbound-name=fail " + windowsLimits, "service",
+			"last seen: no Node takes it: Insufficient pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -198,10 +198,10 @@ Made of ` + "`internal/coverage/rows.go`" + ` by ` + "`go generate ./examples/in
 			by[sort] = append(by[sort], r.ID)
 		}
 	}
-	fmt.Fprintf(&b, "Of %d rows %d are shown by a test, an example, a diagnostic or a finding, %d of them in part (%s). "+
-		"%d are document only (%s): a page explains them, and nodejoin neither does nor checks them.", total,
-		len(by["yes"])+len(by["in part"]), len(by["in part"]), strings.Join(by["in part"], ", "), len(by["document only"]),
-		strings.Join(by["document only"], ", "))
+	part, only := by["in part"], by["document only"]
+	fmt.Fprintf(&b, "Of %d rows %d are shown by a test, an example, a diagnostic or a finding, %d of them in part "+
+		"(%s). %d are document only (%s): a page explains them, and nodejoin neither does nor checks them.", total,
+		len(by["yes"])+len(part), len(part), strings.Join(part, ", "), len(only), strings.Join(only, ", "))
 	if open := by["open"]; len(open) > 0 {
 		fmt.Fprintf(&b, " Open are %s.", strings.Join(open, ", "))
 	}

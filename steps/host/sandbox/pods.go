@@ -58,6 +58,11 @@ func (k *Cluster) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 	return out, err
 }
 
+// DaemonSets lists none: no controller makes pods of them here.
+func (k *Cluster) DaemonSets(ctx context.Context, node kube.Node) ([]kube.DaemonSet, error) {
+	return nil, k.ask(ctx, "list DaemonSets of", node.Name, func(*clusterState) error { return nil })
+}
+
 // Evict removes a pod at once, if its budget allows.
 func (k *Cluster) Evict(ctx context.Context, p kube.Pod) error {
 	return k.tell(ctx, "evict", p.String(), func(s *clusterState) error {
