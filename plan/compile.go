@@ -58,7 +58,8 @@ func (c *compiler) run(alone bool) *Compiled {
 		rule.Unused(c.Plan)
 		c.unusedArtifacts()
 	}
-	out.Artifacts, out.Lock, out.LockFile = c.artifacts(), c.lock, c.lockFile
+	out.Artifacts, out.Lock, out.LockFile, out.verify = c.artifacts(), c.lock, c.lockFile, c.Verify
+	out.root = c.trustRoot()
 	out.Rollout = c.rollout(len(out.Nodes))
 	slices.SortFunc(out.Data, func(a, b block.Data) int { return strings.Compare(a.Address, b.Address) })
 	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })

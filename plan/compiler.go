@@ -6,6 +6,7 @@ import (
 	"nodejoin/plan/lock"
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
+	"nodejoin/plan/signature"
 	"nodejoin/steps"
 )
 
@@ -22,6 +23,7 @@ type compiler struct {
 	wanted         []wanted
 	implied        map[string]*block.Artifact // artifacts without a block, by name
 
+	root    *signature.Root // see trustRoot
 	agents  map[string]agent
 	objects *rule.Objects
 

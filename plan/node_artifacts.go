@@ -123,9 +123,9 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		version = owner.Version(c.Cluster, m)
 	}
 	if src.URL != "" || src.File != "" {
-		return c.digest(m, a, version, src, ""), true
+		return c.digest(m, a, Artifact{Version: version, Address: originOf(a, src), From: src, Source: src}), true
 	}
-	if c.Mirror != nil && c.Mirror.Path == "" {
+	if c.Mirror != nil && c.Mirror.Path == "" && c.Mirror.URL == "" {
 		return src, false // what is wrong with the mirror was reported
 	}
 	if version == "" && rule.NeedsVersion(c.Plan, name) {
@@ -148,13 +148,26 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 			"The publisher of %s gives it to its customers and has no public address for it. Give url or file, or a "+
 				"mirror.", name)
 		return src, false
-	case c.Mirror != nil:
+	}
+	if version == "" {
+		address = "" // it would have the version
+	}
+	w := Artifact{Version: version, MirrorFile: file, Upstream: address, Address: address,
+		From: steps.Source{URL: address}}
+	switch {
+	case c.Mirror != nil && c.Mirror.Path != "":
 		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
+		w.From, w.Address = src, "mirror:"+file
+	case c.Mirror != nil:
+		src.URL, c.used["mirror"] = strings.TrimRight(c.Mirror.URL, "/")+"/"+file, true
+		if address == "" {
+			w.From, w.Address = src, steps.ShowURL(src.URL)
+		}
 	default:
 		src.URL = address
-		return c.digest(m, a, version, src, compat.Checksum(name, version, m.OS, m.Arch)), true
 	}
-	return c.digest(m, a, version, src, ""), true
+	w.Source = src
+	return c.digest(m, a, w), true
 }
 
 func (c *compiler) clusterAt() hcl.Range { return c.Written["cluster"][0].DefRange }
@@ -191,7 +204,7 @@ func (c *compiler) unusedArtifacts() {
 		c.Fail(c.Mirror.Range, "block without effect", "Every artifact of the plan has its own url or file, so nothing "+
 			"is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
 	}
-	if c.used["mirror"] {
+	if c.used["mirror"] && c.Mirror.Path != "" {
 		switch fi, err := c.Files.Stat(c.Mirror.Path); { // missing files in it are reported when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
 			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+

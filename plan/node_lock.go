@@ -11,18 +11,23 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/block"
+	"nodejoin/plan/compat"
+	"nodejoin/plan/lock"
 	"nodejoin/steps"
 )
 
 // digest completes the source of an artifact with the digest of the lock, and notes what the lock has to say.
-// The source has its origin; checksum is the address of upstream's checksum file for it, "" = none.
-func (c *compiler) digest(m *block.Machine, a *block.Artifact, version string, src steps.Source,
-	checksum string,
-) steps.Source {
-	w := wanted{Artifact{Name: a.Name, OS: m.OS, Arch: m.Arch, Version: version, Source: src, Range: a.Range}, nil, a}
-	w.Address = originOf(a, src)
-	if w.Checksum = a.Str("checksum"); w.Checksum == "" && !w.pinned() {
-		w.Checksum = checksum
+// The artifact has its version and origins.
+func (c *compiler) digest(m *block.Machine, a *block.Artifact, of Artifact) steps.Source {
+	of.Name, of.OS, of.Arch, of.Range = a.Name, m.OS, m.Arch, a.Range
+	w, src := wanted{of, nil, a}, of.Source
+	w.From.SHA256, w.From.SHA512 = src.SHA256, src.SHA512
+	w.Checksum = a.Str("checksum")
+	if w.Checksum == "" && !w.pinned() && w.Upstream != "" && w.Address == w.Upstream {
+		w.Checksum = compat.Checksum(w.Name, w.Version, w.OS, w.Arch)
+	}
+	if !w.pinned() && (!c.Verify.Names(a.Name) || c.Verify.Least(a.Name) == lock.Signature) {
+		w.Signed = signedBy(a, w.Artifact)
 	}
 	w.entry = c.lock.Lookup(a.Name, w.Platform())
 	if !slices.ContainsFunc(c.wanted, func(o wanted) bool { return o.Name == w.Name && o.Platform() == w.Platform() }) {
@@ -34,17 +39,13 @@ func (c *compiler) digest(m *block.Machine, a *block.Artifact, version string, s
 	return src
 }
 
-// originOf is the origin of an artifact as locks name it. It is the same on every machine, and shows nothing that
-// may be secret.
+// originOf is the origin that an artifact block gives, as locks name it. It is the same on every machine, and shows
+// nothing that may be secret.
 func originOf(a *block.Artifact, src steps.Source) string {
-	written := func(name string) string { return path.Clean(filepath.ToSlash(a.Str(name))) }
-	switch {
-	case src.URL != "":
+	if src.URL != "" {
 		return steps.ShowURL(src.URL)
-	case a.Has("file"):
-		return "file:" + written("file")
 	}
-	return "mirror:" + filepath.Base(src.File)
+	return "file:" + path.Clean(filepath.ToSlash(a.Str("file")))
 }
 
 // artifacts are what the nodes install.
@@ -69,6 +70,9 @@ func (c *compiler) judgeLock() {
 	c.unlocked()
 	if c.lock != nil && !c.List.HasErrors() { // what is wrong with the plan comes first
 		c.misfits()
+	}
+	if !c.List.HasErrors() {
+		c.Extend(unverified(c.Verify, c.artifacts(), c.lock))
 	}
 	if len(c.Machines) > 0 && !c.List.HasErrors() && len(c.Unvalued) == 0 {
 		c.idleEntries()
@@ -112,12 +116,13 @@ func (c *compiler) misfits() {
 			why = fmt.Sprintf("has the version %s in it, and the plan wants %s", e.Version, w.Version)
 		case e.Version != w.Version:
 			why = fmt.Sprintf("has the version %q in it, and %q in the plan", e.Version, w.Version)
-		case e.Address != w.Address:
+		case e.Address != w.Address && (w.Upstream == "" || e.Address != w.Upstream): // a mirror has what upstream has
 			why = fmt.Sprintf("comes from %s in it, and from %s in the plan", e.Address, w.Address)
-		case w.block.Has("checksum") && e.Checksum != steps.ShowURL(w.Checksum):
+		case w.block.Has("checksum") && e.Verified != lock.Signature && e.Checksum != steps.ShowURL(w.Checksum):
 			why = fmt.Sprintf("was not verified by the checksum file %s", steps.ShowURL(w.Checksum))
 		default:
 			c.disagrees(w)
+			c.judgeSignature(w)
 		}
 		if why == "" {
 			continue
@@ -181,16 +186,4 @@ func (c *compiler) idleEntries() {
 		c.Warn(at, "unused lock entry", "No node of the plan needs %s%s. '%s' removes it from the lock.",
 			strings.Join(names, ", "), more, c.lockCommand(""))
 	}
-}
-
-// lockCommand is the command that locks this plan.
-func (c *compiler) lockCommand(flags string) string {
-	text := "nodejoin lock " + flags
-	switch {
-	case c.path == "" || c.path == ".":
-		return strings.TrimSpace(text)
-	case strings.ContainsAny(c.path, " '"):
-		return text + `"` + c.path + `"`
-	}
-	return text + c.path
 }

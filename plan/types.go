@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/lock"
+	"nodejoin/plan/signature"
 	"nodejoin/steps"
 )
 
@@ -27,6 +28,8 @@ type Compiled struct {
 	Artifacts []Artifact
 	Lock      *lock.File // nil = the plan has none
 	LockFile  string     // path of the lock, whether it exists or not
+	verify    *block.Verify
+	root      *signature.Root
 
 	Data []block.Data // what its data blocks have read, by address
 	// Unread are addresses of data that was not read; what depends on it is not in the other fields. See Options.
@@ -39,10 +42,24 @@ type Artifact struct {
 	OS, Arch string
 	Version  string       // "" = no block gives one
 	Address  string       // as the lock names its origin: https://..., mirror:FILE or file:PATH
-	Source   steps.Source // with the digests that the plan itself gives
-	Checksum string       // address of its publisher's checksum file; "" = none, or the plan's digest counts
-	Range    hcl.Range    // its block, or the cluster's where it has none
+	Upstream string       // its publisher's address, where the plan gives no other; "" = none is known
+	Source   steps.Source // where nodes get it, with the digests that the plan itself gives
+	From     steps.Source // where the lock has it from: Source, or upstream where the hosts have a mirror of their own
+	// MirrorFile is its name in a mirror; "" = the plan says where it comes from.
+	MirrorFile string
+	Checksum   string    // address of its publisher's checksum file; "" = none, or the plan's digest counts
+	Signed     *Signed   // how its publisher signs it; nil = not, or the plan's digest counts
+	Range      hcl.Range // its block, or the cluster's where it has none
 }
+
+// Signed is how a publisher signs an artifact: with a bundle, or with a signature and a certificate.
+type Signed struct {
+	Bundle, Signature, Certificate string // addresses
+	Who                            signature.Identity
+}
+
+// TrustRoot is whom the plan trusts for signatures.
+func (c *Compiled) TrustRoot() *signature.Root { return c.root }
 
 // Platform is the OS and architecture of the nodes: windows/amd64.
 func (a Artifact) Platform() string { return a.OS + "/" + a.Arch }

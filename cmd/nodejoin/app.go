@@ -46,12 +46,13 @@ type app struct {
 	pruneChanged bool              // --prune-changed
 	drain        kube.DrainOptions // of commands whose changes interrupt pods
 
-	clusterAt string                           // place of the cluster block in the plan; load sets it
-	digest    string                           // of the plan's files; load sets it
-	data      []block.Data                     // what the plan has read; load sets it
-	members   []string                         // names of all nodes of the plan; load sets it
-	env       func(name string) (string, bool) // the environment for plans; nil = that of this process
-	resumed   *resume.File                     // what this process finishes after a reboot; nil = nothing
+	clusterAt  string                           // place of the cluster block in the plan; load sets it
+	digest     string                           // of the plan's files; load sets it
+	data       []block.Data                     // what the plan has read; load sets it
+	unverified []string                         // artifacts for whose locked digests nobody vouches; load sets it
+	members    []string                         // names of all nodes of the plan; load sets it
+	env        func(name string) (string, bool) // the environment for plans; nil = that of this process
+	resumed    *resume.File                     // what this process finishes after a reboot; nil = nothing
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts; hold sets it

@@ -14,6 +14,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/plan/lock"
 )
 
 // load reads and compiles the plan that the arguments name. It prints diagnostics; an
@@ -30,7 +31,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	case diags.HasErrors():
 		return nil, exitError(exitInvalid)
 	}
-	a.digest, a.data = planDigest(files), c.Data
+	a.digest, a.data, a.unverified = planDigest(files), c.Data, unverified(c.Lock)
 	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
@@ -44,6 +45,20 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	}
 	a.keepShard(c)
 	return c, nil
+}
+
+// unverified are the artifacts whose digests in a lock nobody vouches for, each once.
+func unverified(f *lock.File) (names []string) {
+	if f == nil {
+		return nil
+	}
+	for _, e := range f.Entries {
+		if e.Verified == lock.None {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // planDigest covers the names and contents of the plan's files, but not files of values,

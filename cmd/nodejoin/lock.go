@@ -36,10 +36,12 @@ that does not fit the plan; 'nodejoin validate' does so without a network. A dig
 plan itself gives must agree. Keep the lock in version control.
 
 The artifacts are read from where the nodes get them, by the proxy and the certificate
-authorities of this machine. What its publisher has a checksum file for, or the plan names one
-with the argument checksum, is compared with that, and the lock says so; of the rest it says
-that nobody verified it. One that is locked already must still have the same bytes;
---upgrade takes what is there now. A lock is written completely or not at all.
+authorities of this machine. What its publisher signs is verified by that signature, which the lock
+then carries, so that every command verifies it again without a network; what its publisher has
+a checksum file for, or the plan names one with the argument checksum, is compared with that. Of
+the rest the lock says that nobody verified it; a verify block in the plan refuses that. What is
+locked already must still have the same bytes; --upgrade takes what is there now. A lock is
+written completely or not at all.
 
 The exit code is 0 if all is done, 1 if an artifact cannot be read or has changed, 2 with
 --check if the lock is not up to date, and 3 if the plan is not valid.`,
@@ -66,6 +68,9 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 	if c.Context().Err() != nil {
 		return exitError(exitInterrupted)
 	}
+	if !diags.HasErrors() {
+		diags = p.Unverified(now)
+	}
 	if diags.HasErrors() {
 		x.problems(ui.FromHCL(diags), files)
 		return exitError(exitFailed)
@@ -75,7 +80,8 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 
 // read makes the lock of a plan.
 func (x *lockCommand) read(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Diagnostics) {
-	l := &locker.Locker{Open: artifact.New(artifact.Options{Direct: true}).Open, Upgrade: x.upgrade}
+	store := artifact.New(artifact.Options{Direct: true})
+	l := &locker.Locker{Open: store.Open, Post: store.Post, Upgrade: x.upgrade}
 	return l.Lock(ctx, p)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,7 @@ func newPlan(a *app) *cobra.Command {
 	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full).WithData(a.data), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
+		a.showUnverified()
 		return nil
 	}
 	c := &cobra.Command{
@@ -117,6 +119,14 @@ func (a *app) showPlan(r *engine.Report, full bool) {
 		a.term.Say("Only some steps were checked, so nothing is removed that the plan no longer has.")
 	}
 	a.showFormer(r)
+}
+
+// showUnverified names the artifacts for whose locked digests nobody vouches.
+func (a *app) showUnverified() {
+	if len(a.unverified) > 0 {
+		a.term.Say("Nobody vouches for the locked digests of %s; a verify block refuses such artifacts.",
+			ui.CleanLine(strings.Join(a.unverified, ", ")))
+	}
 }
 
 // showFormer names the Nodes that were joined by this plan and are no longer in it.

@@ -22,10 +22,26 @@ type Artifact struct {
 	Arch    string // as os
 	Range   hcl.Range
 	Used    bool
+	// Signature is how its publisher signs it; nil = the block says nothing about it.
+	Signature *ArtifactSignature
 	// For are the platforms of the nodes that get it, "windows/amd64", each with the version that its first node
 	// wants; "" where no block gives one.
 	For   map[string]string
 	First string // the platform of the first node that got it
+}
+
+// ArtifactSignature is the signature block of an artifact.
+type ArtifactSignature struct{ Bundle, Identity, Issuer string }
+
+// artifactSignature reads the signature block of an artifact; nil if there is none.
+func artifactSignature(s *eval.Section) *ArtifactSignature {
+	for _, b := range s.Blocks.OfType("signature") {
+		in := s.Scope.Section(artifactSignatureSpec, b, s.Scope.Ctx)
+		webAddress(in, "bundle")
+		s.OK = s.OK && in.OK
+		return &ArtifactSignature{Bundle: in.Str("bundle"), Identity: in.Str("identity"), Issuer: in.Str("issuer")}
+	}
+	return nil
 }
 
 // Pinned reports whether it names one file, by its digest or origin, so that it is for one platform.
@@ -58,6 +74,7 @@ func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact
 		knownArch(s, "arch", a.Arch)
 		a.Source = artifactSource(s, b.DefRange, false)
 		webAddress(s, "checksum")
+		a.Signature = artifactSignature(s)
 		same := func(o *Artifact) bool { return o.OS == a.OS && o.Arch == a.Arch }
 		if i := slices.IndexFunc(out[name], same); i >= 0 {
 			sc.Fail(b.DefRange, "duplicate artifact", "There is another artifact %q for the same nodes at %s. One can be "+
@@ -75,8 +92,23 @@ func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
 	var out *mirror
 	for _, b := range blocks {
 		out = &mirror{Range: b.DefRange}
-		if s := sc.Section(Root("mirror"), b, sc.Ctx); s.Str("path") != "" {
+		s := sc.Section(Root("mirror"), b, sc.Ctx)
+		webAddress(s, "url")
+		switch {
+		case s.Has("path") && s.Has("url"):
+			s.Fail("url", "arguments exclude each other",
+				"A mirror is a folder of the controller (path) or of a web server (url). Remove one of the two.")
+		case !s.Has("path") && !s.Has("url") && !s.Misspelt("path") && !s.Misspelt("url"):
+			s.FailAt(b.DefRange, "missing argument", "There is neither \"path\" nor \"url\", so the mirror is nowhere.")
+		case strings.ContainsAny(s.Str("url"), "?#"):
+			s.Fail("url", "invalid URL", "The names of the files are added to the address of a mirror, so it ends "+
+				"with a path.")
+		}
+		if s.Str("path") != "" {
 			out.Path = sc.Files.Home(s.Str("path"))
+		}
+		if s.OK {
+			out.URL = s.Str("url")
 		}
 	}
 	return out
@@ -134,6 +166,7 @@ func notHex(s string) string {
 
 // mirror is the mirror block.
 type mirror struct {
-	Path  string // absolute; "" = what is wrong with it was reported
+	Path  string // of a folder, absolute
+	URL   string // of a folder on a web server; with Path "", both "" = what is wrong with it was reported
 	Range hcl.Range
 }

@@ -16,6 +16,7 @@ type Plan struct {
 	Refs    []source.Reference      // every var.x, local.x and data.KIND.x
 
 	Mirror    *mirror // nil = none
+	Verify    *Verify // nil = none
 	Cluster   *ClusterBlocks
 	Artifacts map[string][]*Artifact
 	Profiles  map[string]*profile
@@ -38,6 +39,7 @@ func Decode(p *Plan, in eval.Inputs) {
 	data.values(p.Written["locals"], p.Written["data"], p.Refs)
 	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
+	p.Verify = decodeVerify(p.Scope, p.Written["verify"])
 	p.Artifacts = decodeArtifacts(p.Scope, p.Written["artifact"])
 	runtimes, networks := []*Runtime{}, []*network{}
 	before := p.Errors()

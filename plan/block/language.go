@@ -69,6 +69,16 @@ var connectionSpecs = map[string]*eval.Spec{
 	}},
 }
 
+// artifactSignatureSpec is how an artifact is signed.
+var artifactSignatureSpec = &eval.Spec{Name: "signature", One: true, Doc: "how the publisher of the artifact " +
+	"signs it, where it does not come from upstream: 'nodejoin lock' verifies that", Attrs: []eval.Attr{
+	{Name: "bundle", Typ: cty.String, Required: true, Doc: "address of the Sigstore bundle, as 'cosign sign-blob " +
+		"--bundle' writes it"},
+	{Name: "identity", Typ: cty.String, Required: true, Doc: "who signs: the email address or URI in the certificate"},
+	{Name: "issuer", Typ: cty.String, Required: true, Doc: "who vouches for the signer, for example " +
+		"https://token.actions.githubusercontent.com"},
+}}
+
 // RootSpec is the whole language: the blocks of a plan file.
 var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "nodejoin", One: true, Doc: "demands on nodejoin itself", Attrs: []eval.Attr{
@@ -166,8 +176,23 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 			"are: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
 		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further machine is started; default 1"},
 	}},
-	{Name: "mirror", One: true, Doc: "a folder of artifacts under their upstream file names", Attrs: []eval.Attr{
-		{Name: "path", Typ: cty.String, Required: true, Doc: "folder on the controller, relative to the plan"},
+	{Name: "mirror", One: true, Doc: "where artifacts come from instead of upstream, under their upstream file " +
+		"names. It is not trusted: the digests of the lock count", Attrs: []eval.Attr{
+		{Name: "path", Typ: cty.String, Doc: "folder on the controller, relative to the plan; nodejoin sends the " +
+			"files"},
+		{Name: "url", Typ: cty.String, Doc: "address of a folder on a web server, from which the hosts fetch the " +
+			"files"},
+	}},
+	{Name: "verify", One: true, Doc: "how artifacts must be verified, as their lock says. Steps give their digests " +
+		"themselves", Attrs: []eval.Attr{
+		{Name: "require", Typ: cty.String, Required: true, Doc: "the least that counts: \"signature\" (its publisher " +
+			"signed it), \"checksum\" (its publisher's checksum file names the digest), \"digest\" (the plan gives " +
+			"it) or \"none\""},
+		{Name: "artifacts", Typ: eval.StrMap, Doc: "what counts for single artifacts instead, by name: " +
+			"{ flanneld = \"none\" }"},
+		{Name: "trust_root", Typ: cty.String, Doc: "certificate authorities and logs that signatures are verified " +
+			"with, as Sigstore publishes them: file(\"trusted_root.json\"); default those of Sigstore's public " +
+			"instance when this nodejoin was built"},
 	}},
 	{Name: "artifact", Labels: []string{"name"}, Doc: "version, origin and digest of something that is installed; " +
 		"the lock, which 'nodejoin lock' writes, has the digests that the plan does not give. With a digest or an origin " +
@@ -183,7 +208,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "checksum", Typ: cty.String, Doc: "address of a checksum file (as sha256sum writes it) against " +
 			"which 'nodejoin lock' checks the artifact, default upstream's, where it comes from upstream and the plan gives " +
 			"no digest"},
-	}},
+	}, Blocks: []*eval.Spec{artifactSignatureSpec}},
 	{Name: "step", Labels: []string{"kind", "name"}, Doc: "one step of any kind", Attrs: StepAttrs},
 }}
 

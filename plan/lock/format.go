@@ -26,6 +26,7 @@ func (f *File) Format() []byte {
 		b.SetAttributeValue("size", cty.NumberIntVal(e.Size))
 		for _, a := range []struct{ name, value string }{
 			{"sha256", e.SHA256}, {"sha512", e.SHA512}, {"verified", e.Verified}, {"checksum", e.Checksum},
+			{"signer", e.Signer}, {"issuer", e.Issuer}, {"bundle", e.Bundle},
 		} {
 			if a.value != "" {
 				b.SetAttributeValue(a.name, cty.StringVal(a.value))

@@ -23,10 +23,17 @@ const format = 1
 
 // How an artifact was verified when it was locked.
 const (
-	Checksum = "checksum" // its publisher's checksum file names the digest
-	Digest   = "digest"   // the plan itself gives a digest, and the bytes have it
-	None     = "none"     // nobody vouches for the digest: it is that of the bytes as they were read
+	Signature = "signature" // its publisher has signed the digest
+	Checksum  = "checksum"  // its publisher's checksum file names the digest
+	Digest    = "digest"    // the plan itself gives a digest, and the bytes have it
+	None      = "none"      // nobody vouches for the digest: it is that of the bytes as they were read
 )
+
+// Ways are the ways to verify an artifact, the weakest first.
+func Ways() []string { return []string{None, Digest, Checksum, Signature} }
+
+// AtLeast reports whether a way to verify is as strong as another one.
+func AtLeast(have, want string) bool { return slices.Index(Ways(), have) >= slices.Index(Ways(), want) }
 
 // Entry is one artifact for the nodes of one system.
 type Entry struct {
@@ -39,6 +46,9 @@ type Entry struct {
 	SHA512   string    // the same; "" = the plan gives none
 	Verified string    // one of the constants
 	Checksum string    // address of the checksum file; "" = none
+	Signer   string    // who signed it, as the certificate names him; "" = not verified by a signature
+	Issuer   string    // who vouched for the signer
+	Bundle   string    // the signature, a Sigstore bundle in base64
 	Range    hcl.Range // in the file that it was read from
 }
 

@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
@@ -26,6 +27,9 @@ type block struct {
 	SHA512   string    `hcl:"sha512,optional"`
 	Verified string    `hcl:"verified"`
 	Checksum string    `hcl:"checksum,optional"`
+	Signer   string    `hcl:"signer,optional"`
+	Issuer   string    `hcl:"issuer,optional"`
+	Bundle   string    `hcl:"bundle,optional"`
 	At       hcl.Range `hcl:",def_range"`
 }
 
@@ -55,7 +59,8 @@ func Decode(body hcl.Body) (*File, hcl.Diagnostics) {
 	lines := map[[2]string]int{} // of the entries, by name and platform
 	for _, b := range d.Artifacts {
 		e := Entry{Name: b.Name, Platform: b.Platform, Version: b.Version, Address: b.Address, Size: b.Size,
-			SHA256: b.SHA256, SHA512: b.SHA512, Verified: b.Verified, Checksum: b.Checksum, Range: b.At}
+			SHA256: b.SHA256, SHA512: b.SHA512, Verified: b.Verified, Checksum: b.Checksum, Signer: b.Signer,
+			Issuer: b.Issuer, Bundle: b.Bundle, Range: b.At}
 		if why := e.wrong(); why != "" {
 			list = append(list, fault(b.At, "damaged lock", "%s."+remedy, why))
 		} else if first := lines[[2]string{e.Name, e.Platform}]; first > 0 {
@@ -91,10 +96,12 @@ func (e Entry) wrong() string {
 		return "The size of this entry is not a number of bytes"
 	case e.Address == "":
 		return "This entry has no address"
-	case !slices.Contains([]string{Checksum, Digest, None}, e.Verified):
-		return fmt.Sprintf("%q is not how an artifact is verified: %s, %s or %s", e.Verified, Checksum, Digest, None)
+	case !slices.Contains(Ways(), e.Verified):
+		return fmt.Sprintf("%q is not how an artifact is verified: %s", e.Verified, strings.Join(Ways(), ", "))
 	case (e.Verified == Checksum) != (e.Checksum != ""):
 		return "The entry is verified by a checksum file, or has the address of one, and not both"
+	case (e.Verified == Signature) != (e.Signer != "" && e.Issuer != "" && e.Bundle != ""):
+		return "The entry is verified by a signature, or has one (signer, issuer, bundle), and not both"
 	}
 	return ""
 }

@@ -20,16 +20,13 @@ func artifactVersion(p *block.Plan, a *block.Artifact) {
 	case src.URL != "" || src.File != "":
 		s.Fail("version", "argument without effect",
 			"The version of the artifact %q is only used in its upstream name, and url or file is given here. Remove it.", name)
-	case !NeedsVersion(p, name):
-		s.Fail("version", "argument without effect",
-			"The file name of the artifact %q has no version, so this has no effect with a mirror. Remove it.", name)
 	}
 }
 
 // NeedsVersion reports whether the upstream name or address of an artifact contains its
-// version. A mirror has the upstream file names, and not all of them contain one.
+// version. A folder has the upstream file names, and not all of them contain one.
 func NeedsVersion(p *block.Plan, name string) bool {
-	return p.Mirror == nil || compat.VersionInFileName(name)
+	return p.Mirror == nil || p.Mirror.Path == "" || compat.VersionInFileName(name)
 }
 
 // VersionOwners are the arguments of other blocks that give an artifact's version.

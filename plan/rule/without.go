@@ -53,6 +53,8 @@ func blocksOfACluster(p *block.Plan) {
 	for _, row := range []struct{ kind, text string }{
 		{"mirror", "A mirror holds what the nodes of a cluster install, and the plan has no cluster block. Add one, or " +
 			"remove this block."},
+		{"verify", "A verify block is about what the nodes of a cluster install, and the plan has no cluster block. " +
+			"Add one, or remove this block."},
 		{"artifact", "An artifact block is for the nodes of a cluster, and the plan has no cluster block. Steps name " +
 			"their source themselves."},
 		{"runtime", "A runtime block says what the nodes of a cluster run, and the plan has no cluster block. Add one, " +

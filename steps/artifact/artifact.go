@@ -89,6 +89,21 @@ func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 		Detail: fmt.Sprintf("%s (%s %s) was not copied to this machine yet", src.File, algorithm, digest)}
 }
 
+// OpenAt returns the bytes of src from an offset on, unverified; size is that of the whole.
+func (s *Store) OpenAt(ctx context.Context, src steps.Source, off, size int64) (io.ReadCloser, error) {
+	if src.File == "" {
+		return s.fetch.openAt(ctx, src.URL, off, size)
+	}
+	f, _, err := openRegular(src.File)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(off, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // blobPath is where the artifact of a digest is staged; "" without a BlobDir or a digest.
 func (s *Store) blobPath(algorithm, digest string) (string, error) {
 	if digest == "" {
@@ -108,7 +123,7 @@ func (s *Store) blobPath(algorithm, digest string) (string, error) {
 	return filepath.Join(s.opt.BlobDir, digest), nil
 }
 
-func openRegular(path string) (io.ReadCloser, int64, error) {
+func openRegular(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is not waited for
 	if err != nil {
 		return nil, 0, err

@@ -67,10 +67,8 @@ type fetcher struct {
 // open starts a download. A broken connection is resumed where it ended, by a range request; the caller's
 // digest covers the whole.
 func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, 0, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
-			Detail: fmt.Sprintf("%q is not an http or https URL", steps.ShowURL(raw))}
+	if err := webAddress(raw); err != nil {
+		return nil, 0, err
 	}
 	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
 	if err := d.connect(ctx); err != nil {
@@ -81,6 +79,34 @@ func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, er
 		return nil, 0, d.tooLong()
 	}
 	return d, d.size, nil
+}
+
+// openAt continues a download that was cut, of a size that is known.
+func (f fetcher) openAt(ctx context.Context, raw string, off, size int64) (io.ReadCloser, error) {
+	if err := webAddress(raw); err != nil {
+		return nil, err
+	}
+	d := &download{fetcher: f, ctx: ctx, url: raw, off: off, size: -1}
+	if off > 0 {
+		d.size = size
+	}
+	if err := d.connect(ctx); err != nil {
+		return nil, err
+	}
+	if d.size >= 0 && d.size != size {
+		_ = d.Close()
+		return nil, fmt.Errorf("%s: it has %d bytes, and %d are locked", steps.ShowURL(raw), d.size, size)
+	}
+	return d, nil
+}
+
+func webAddress(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
+			Detail: fmt.Sprintf("%q is not an http or https URL", steps.ShowURL(raw))}
+	}
+	return nil
 }
 
 // download is the body of one URL over as many connections as it takes.

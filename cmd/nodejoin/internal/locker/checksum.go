@@ -15,13 +15,14 @@ import (
 	"nodejoin/steps"
 )
 
-// maxChecksums bounds a checksum file, in bytes. The longest known, of all files of a release, have some kilobytes.
-const maxChecksums = 1 << 20
+// maxSmall bounds a checksum file or a signature, in bytes. The longest known, of all files of a release, have some
+// kilobytes.
+const maxSmall = 1 << 20
 
 // verify compares an artifact with the digest in its publisher's checksum file.
 func (open opener) verify(ctx context.Context, a plan.Artifact, r reading) *hcl.Diagnostic {
 	at := steps.ShowURL(a.Checksum)
-	text, err := open.checksums(ctx, a.Checksum)
+	text, err := open.small(ctx, a.Checksum)
 	if err == nil {
 		var want string
 		if want, err = digestIn(text, fileName(a)); err == nil {
@@ -48,19 +49,19 @@ func differs(a plan.Artifact, at, want string, r reading) *hcl.Diagnostic {
 		"its publisher; the lock stays as it is.", a.Name, a.Platform(), a.Address, algorithm, have, r.size, at, want)
 }
 
-// checksums reads a checksum file.
-func (open opener) checksums(ctx context.Context, url string) (text string, err error) {
+// small reads a checksum file or a signature.
+func (open opener) small(ctx context.Context, url string) (text string, err error) {
 	body, promised, err := open(ctx, steps.Source{URL: url})
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = body.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(body, maxChecksums+1))
+	b, err := io.ReadAll(io.LimitReader(body, maxSmall+1))
 	switch {
 	case err != nil:
 		return "", err
-	case len(b) > maxChecksums:
-		return "", fmt.Errorf("%s: more than %d bytes, which no checksum file has", steps.ShowURL(url), maxChecksums)
+	case len(b) > maxSmall:
+		return "", fmt.Errorf("%s: more than %d bytes, which no such file has", steps.ShowURL(url), maxSmall)
 	case promised >= 0 && int64(len(b)) != promised:
 		return "", fmt.Errorf("%s: %d bytes, and %d were promised", steps.ShowURL(url), len(b), promised)
 	}
@@ -69,10 +70,10 @@ func (open opener) checksums(ctx context.Context, url string) (text string, err 
 
 // fileName is the name of an artifact's file at its origin.
 func fileName(a plan.Artifact) string {
-	if a.Source.File != "" {
-		return filepath.Base(a.Source.File)
+	if a.From.File != "" {
+		return filepath.Base(a.From.File)
 	}
-	address, _, _ := strings.Cut(a.Source.URL, "?")
+	address, _, _ := strings.Cut(a.From.URL, "?")
 	return path.Base(address)
 }
 

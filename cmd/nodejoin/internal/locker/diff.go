@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"strings"
@@ -70,8 +71,17 @@ func fields(old, now *lock.Entry) []field {
 	return []field{
 		{"version", a.Version, b.Version}, {"address", a.Address, b.Address}, {"size", bytesOf(a.Size), bytesOf(b.Size)},
 		{"sha256", a.SHA256, b.SHA256}, {"sha512", a.SHA512, b.SHA512}, {"verified", a.Verified, b.Verified},
-		{"checksum", a.Checksum, b.Checksum},
+		{"checksum", a.Checksum, b.Checksum}, {"signer", a.Signer, b.Signer}, {"issuer", a.Issuer, b.Issuer},
+		{"signature", short(a.Bundle), short(b.Bundle)},
 	}
+}
+
+// short names a signature by the start of its digest.
+func short(bundle string) string {
+	if bundle == "" {
+		return ""
+	}
+	return fmt.Sprintf("%.6x", sha256.Sum256([]byte(bundle)))
 }
 
 func bytesOf(n int64) string {

@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
+	"nodejoin/plan/signature"
 	"nodejoin/steps"
 )
 
@@ -20,6 +21,8 @@ const readers = 4
 type Locker struct {
 	// Open returns the bytes of an artifact, and their number or -1.
 	Open opener
+	// Post asks a service: url, JSON, and the most bytes that its answer may have.
+	Post func(context.Context, string, []byte, int64) ([]byte, error)
 	// Upgrade takes what is upstream now, also where the lock has other bytes of the same version.
 	Upgrade bool
 }
@@ -33,7 +36,7 @@ func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Di
 	g.SetLimit(readers)
 	for i, a := range p.Artifacts {
 		g.Go(func() error {
-			entries[i], faults[i] = l.entry(ctx, a, p.Lock.Lookup(a.Name, a.Platform()))
+			entries[i], faults[i] = l.entry(ctx, a, p.Lock.Lookup(a.Name, a.Platform()), p.TrustRoot())
 			return nil
 		})
 	}
@@ -45,15 +48,20 @@ func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Di
 }
 
 // entry reads an artifact. before is its entry so far, nil = none.
-func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry) (lock.Entry, *hcl.Diagnostic) {
+func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry, root *signature.Root,
+) (lock.Entry, *hcl.Diagnostic) {
 	e := lock.Entry{Name: a.Name, Platform: a.Platform(), Version: a.Version, Address: a.Address, Verified: lock.None}
-	r, err := l.Open.read(ctx, a.Source)
+	r, err := l.Open.read(ctx, a.From)
 	if err != nil {
 		return e, fault(a.Range, "an artifact cannot be read", "%s for %s: %s. Check its version and address, and the "+
 			"proxy of this machine (HTTPS_PROXY); the lock stays as it is.", a.Name, a.Platform(), err)
 	}
 	if r.size == 0 {
 		return e, fault(a.Range, "an artifact cannot be read", "%s for %s: %s is empty.", a.Name, a.Platform(), a.Address)
+	}
+	if before != nil && before.Address == a.Upstream && a.Address != a.Upstream && before.Version == a.Version &&
+		before.SHA256 == r.sha256 { // a mirror has what was locked from its publisher
+		return *before, nil
 	}
 	e.Size, e.SHA256 = r.size, r.sha256
 	for _, d := range []struct{ name, want, have string }{
@@ -78,7 +86,12 @@ func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry)
 		}
 		e.Verified, e.Checksum = lock.Checksum, steps.ShowURL(a.Checksum)
 	}
-	if g := l.changed(e, before); g != nil {
+	if a.Signed != nil && (a.Address == a.Upstream || a.Signed.Bundle != "") {
+		if g := (&signer{l.Open, l.Post}).sign(ctx, a, &e, before, root); g != nil {
+			return e, g
+		}
+	}
+	if g := l.changed(a, e, before); g != nil {
 		return e, g
 	}
 	return e, nil
@@ -86,13 +99,13 @@ func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry)
 
 // changed refuses an artifact whose bytes are not those that were locked for the same version and address, or
 // that are those of another version.
-func (l *Locker) changed(e lock.Entry, before *lock.Entry) *hcl.Diagnostic {
+func (l *Locker) changed(of plan.Artifact, e lock.Entry, before *lock.Entry) *hcl.Diagnostic {
 	switch {
 	case before == nil:
 	case e.Version != before.Version && e.SHA256 == before.SHA256:
 		return fault(before.Range, "the artifact is another version", "%s has the same bytes that are locked here as "+
 			"version %s, and the plan wants %s. Put the file of that version there.", e.Address, before.Version, e.Version)
-	case e.Version != before.Version || e.Address != before.Address:
+	case e.Version != before.Version || e.Address != before.Address && before.Address != of.Upstream:
 	case e.SHA256 != before.SHA256 && !l.Upgrade:
 		return fault(before.Range, "the artifact has changed", "%s now has %d bytes with the sha256 %s; locked are %d "+
 			"bytes with %s. Publishers do not change what they have released, so it may have been tampered with. Ask its "+

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/mirror"
+	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/artifact"
+)
+
+// mirrorCommand is one run of mirror.
+type mirrorCommand struct {
+	*app
+	to       string
+	check    bool
+	parallel int
+}
+
+func newMirror(a *app) *cobra.Command {
+	x := &mirrorCommand{app: a}
+	c := &cobra.Command{
+		Use:   "mirror [PLAN] --to FOLDER",
+		Short: "Fill a folder with all that a plan installs",
+		Long: `Reads what the nodes of the plan install and writes it into a folder, under the names that
+a mirror block expects: mirror { path = "FOLDER" } for nodejoin to send, or
+mirror { url = "https://..." } where a web server has the folder. The plan needs a lock, whose
+digests decide what is taken; neither where the files come from nor the folder is trusted.
+
+What is there and right is not read again, and a file that was cut continues where it ended.
+Files are read in parallel, by the proxy and the certificate authorities of this machine.
+
+The exit code is 0 if all is there, 1 if something cannot be read or is not what is locked,
+2 with --check if the folder is not complete, and 3 if the plan is not valid.`,
+		Example: `  nodejoin mirror plans/prod --to plans/prod/mirror
+  nodejoin mirror plans/prod --to /srv/www/nodejoin --check     change nothing (for CI)`,
+		RunE: x.run,
+	}
+	a.planFlags(c)
+	f := c.Flags()
+	f.StringVar(&x.to, "to", "", "`folder` of the mirror")
+	f.BoolVar(&x.check, "check", false, "write nothing; exit with 2 if the folder is not complete")
+	f.IntVar(&x.parallel, "parallel", 4, "files that are read at once, 1 to 32")
+	return c
+}
+
+func (x *mirrorCommand) run(c *cobra.Command, args []string) error {
+	switch {
+	case x.to == "":
+		return usageError{c, errors.New("--to is missing: the folder of the mirror")}
+	case x.parallel < 1 || x.parallel > 32:
+		return usageError{c, errors.New("--parallel must be from 1 to 32")}
+	}
+	p, err := x.load(c.Context(), args)
+	if err != nil {
+		return err
+	}
+	if p.Lock == nil {
+		return fmt.Errorf("the plan has no lock, which says what its artifacts are; run 'nodejoin lock %s'",
+			ui.CleanLine(planArg(args)))
+	}
+	items, others := mirror.Items(p)
+	if len(others) > 0 {
+		x.term.Say("Not for a mirror, because the plan says where they come from: %s.",
+			ui.CleanLine(strings.Join(others, ", ")))
+	}
+	if x.check {
+		return x.compare(c.Context(), items)
+	}
+	return x.fill(c.Context(), items)
+}
+
+// compare reports what a folder lacks.
+func (x *mirrorCommand) compare(ctx context.Context, items []mirror.Item) error {
+	f := &mirror.Folder{Path: x.to}
+	bad := 0
+	for _, it := range items {
+		state, err := f.Check(ctx, it)
+		switch {
+		case ctx.Err() != nil:
+			return exitError(exitInterrupted)
+		case err != nil:
+			return err
+		case state == mirror.There:
+			continue
+		}
+		bad++
+		what := map[mirror.State]string{mirror.Missing: "missing", mirror.Wrong: "not what is locked"}[state]
+		x.term.Say("%s (%s for %s): %s", ui.CleanLine(it.File), it.Name, it.Platform, what)
+	}
+	if bad > 0 {
+		x.term.Say("%d of %d files are not there; 'nodejoin mirror' without --check reads them.", bad, len(items))
+		return exitError(exitPending)
+	}
+	x.term.Say("Complete: %d files, all as locked.", len(items))
+	return nil
+}
+
+// fill reads what a folder lacks.
+func (x *mirrorCommand) fill(ctx context.Context, items []mirror.Item) error {
+	store := artifact.New(artifact.Options{Direct: true})
+	fetched := 0
+	m := &meter{shown: time.Now()}
+	f := &mirror.Folder{Path: x.to, OpenAt: store.OpenAt, Parallel: x.parallel,
+		Fetched: func(it mirror.Item) {
+			fetched++
+			x.term.Say("Wrote %s (%s for %s, %d bytes).", ui.CleanLine(it.File), it.Name, it.Platform, it.Size)
+		},
+		Progress: func(n int64) {
+			if m.add(n) {
+				x.term.Notice(fmt.Sprintf("%d MB read.", m.read>>20))
+			}
+		}}
+	err := f.Fill(ctx, items)
+	switch {
+	case ctx.Err() != nil:
+		return exitError(exitInterrupted)
+	case err != nil:
+		x.problems(mirrorProblems(err), nil)
+		return exitError(exitFailed)
+	}
+	x.term.Say("Complete: %d files, %d of them new.", len(items), fetched)
+	return nil
+}
+
+// meter decides when to say how much was read.
+type meter struct {
+	read  int64
+	shown time.Time
+}
+
+const meterPause = 5 * time.Second
+
+func (m *meter) add(n int64) bool {
+	m.read += n
+	if time.Since(m.shown) < meterPause {
+		return false
+	}
+	m.shown = time.Now()
+	return true
+}
+
+// mirrorProblems are the problems of single files.
+func mirrorProblems(err error) []ui.Problem {
+	list := []error{err}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		list = all.Unwrap()
+	}
+	var out []ui.Problem
+	for _, err := range list {
+		var wrong *mirror.WrongBytes
+		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
+			Remedy: "What was read so far stays. Run the command again to continue."}
+		switch {
+		case errors.As(err, &wrong):
+			p.Summary = "wrong digest"
+			p.Detail += " It was cut, changed or tampered with, and is not in the mirror."
+			p.Remedy = "Ask its publisher. 'nodejoin lock' compares what is there with the lock."
+		case errors.Is(err, syscall.ENOSPC):
+			p.Summary, p.Remedy = "no room for the mirror", "Make room, and run the command again. It continues."
+		case errors.Is(err, os.ErrPermission):
+			p.Summary, p.Remedy = "the mirror cannot be written", "Give this user the right to write there."
+		}
+		out = append(out, p)
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+// Make writes the signatures that the tests of plan/signature try, with Sigstore's own library and its certificate
+// authority for tests: go mod tidy && go run . ..
+package main
+
+import (
+	"encoding/base64"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
+	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/testing/ca"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"crypto/sha256"
+)
+
+const (
+	subject = "publisher@example.com"
+	issuer  = "https://accounts.example.com"
+)
+
+var text = []byte("MZ stand-in for a signed program\n")
+
+func main() {
+	dir := os.Args[1]
+	trusted, other := must(ca.NewVirtualSigstore()), must(ca.NewVirtualSigstore())
+	tr := must(root.NewTrustedRoot(root.TrustedRootMediaType01, trusted.FulcioCertificateAuthorities(), nil, nil,
+		trusted.RekorLogs()))
+	write(dir, "trusted_root.json", must(tr.MarshalJSON()))
+	write(dir, "artifact", text)
+	soon := time.Now().Add(5 * time.Minute)
+	for _, c := range []struct {
+		name            string
+		ca              *ca.VirtualSigstore
+		subject, issuer string
+		text            []byte
+		at              time.Time
+		good            bool
+	}{
+		{"good", trusted, subject, issuer, text, soon, true},
+		{"other_bytes", trusted, subject, issuer, []byte("another program"), soon, false},
+		{"other_subject", trusted, "mallory@example.com", issuer, text, soon, false},
+		{"other_issuer", trusted, subject, "https://accounts.example.org", text, soon, false},
+		{"expired", trusted, subject, issuer, text, soon.Add(30 * time.Minute), false},
+		{"other_authority", other, subject, issuer, text, soon, false},
+	} {
+		e := must(c.ca.SignAtTime(c.subject, c.issuer, c.text, c.at))
+		b := bundleOf(c.ca, e, c.text)
+		write(dir, c.name+".json", must(protojson.Marshal(b)))
+		err := judge(tr, b)
+		if (err == nil) != c.good {
+			log.Fatalf("%s: Sigstore's library says %v", c.name, err)
+		}
+		log.Printf("%s: %v", c.name, err)
+	}
+}
+
+// judge is the verdict of Sigstore's library.
+func judge(tr *root.TrustedRoot, pb *protobundle.Bundle) error {
+	v := must(verify.NewVerifier(tr, verify.WithTransparencyLog(1), verify.WithIntegratedTimestamps(1)))
+	b, err := bundle.NewBundle(pb)
+	if err != nil {
+		return err
+	}
+	id := must(verify.NewShortCertificateIdentity(issuer, "", subject, ""))
+	sum := sha256.Sum256(text)
+	_, err = v.Verify(b, verify.NewPolicy(verify.WithArtifactDigest("sha256", sum[:]),
+		verify.WithCertificateIdentity(id)))
+	return err
+}
+
+func bundleOf(c *ca.VirtualSigstore, e *ca.TestEntity, text []byte) *protobundle.Bundle {
+	content := must(e.VerificationContent())
+	sig := must(e.SignatureContent())
+	entry := must(e.TlogEntries())[0]
+	tle := entry.TransparencyLogEntry()
+	set := must(c.RekorSignPayload(tlog.RekorPayload{Body: base64.StdEncoding.EncodeToString(tle.CanonicalizedBody),
+		IntegratedTime: tle.IntegratedTime, LogIndex: tle.LogIndex, LogID: must(c.RekorLogID())}))
+	tle.InclusionPromise = &protorekor.InclusionPromise{SignedEntryTimestamp: set}
+	tle.KindVersion = &protorekor.KindVersion{Kind: "hashedrekord", Version: "0.0.1"}
+	sum := sha256.Sum256(text)
+	return &protobundle.Bundle{MediaType: "application/vnd.dev.sigstore.bundle+json;version=0.1",
+		VerificationMaterial: &protobundle.VerificationMaterial{
+			Content: &protobundle.VerificationMaterial_X509CertificateChain{
+				X509CertificateChain: &protocommon.X509CertificateChain{
+					Certificates: []*protocommon.X509Certificate{{RawBytes: content.Certificate().Raw}}}},
+			TlogEntries: []*protorekor.TransparencyLogEntry{tle}},
+		Content: &protobundle.Bundle_MessageSignature{MessageSignature: &protocommon.MessageSignature{
+			MessageDigest: &protocommon.HashOutput{Algorithm: protocommon.HashAlgorithm_SHA2_256, Digest: sum[:]},
+			Signature:     sig.Signature()}}}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func write(dir, name string, b []byte) {
+	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
