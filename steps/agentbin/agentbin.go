@@ -12,6 +12,9 @@ import (
 	"slices"
 )
 
+// ErrNoAgent says that no agent is embedded for the machine and none can be built.
+var ErrNoAgent = errors.New("no agent for this machine")
+
 // Targets are the machines that a release carries agents for, as "os/arch".
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
@@ -28,15 +31,11 @@ func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) 
 	}
 	p, err := embedded(os, arch)
 	if err == nil {
-		path, err = keep(ctx, dir, os, arch, p)
+		path, err = keep(dir, os, arch, p)
 		return path, p.Digest, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}
-	s, err := findSource(dir)
-	if err != nil {
-		return "", "", fmt.Errorf("%w: none for %s/%s is embedded, and %w", ErrNoAgent, os, arch, err)
-	}
-	return s.get(ctx, os, arch)
+	return built(ctx, dir, os, arch)
 }

@@ -1,3 +1,5 @@
+//go:build !embedagent
+
 package agentbin
 
 import (

@@ -2,7 +2,11 @@
 
 package agentbin
 
-import "embed"
+import (
+	"context"
+	"embed"
+	"fmt"
+)
 
 //go:embed bin
 var bin embed.FS
@@ -15,4 +19,9 @@ func embedded(os, arch string) (Packed, error) {
 	}
 	digest, err := bin.ReadFile("bin/" + os + "-" + arch + ".sha256")
 	return Packed{TGZ: tgz, Digest: string(digest)}, err
+}
+
+// built: a release builds no agents.
+func built(_ context.Context, _, os, arch string) (path, sha256 string, err error) {
+	return "", "", fmt.Errorf("%w: none for %s/%s is embedded", ErrNoAgent, os, arch)
 }

@@ -31,7 +31,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s: %d bytes are sent to a machine, the limit is %d", target, n, wireLimit)
 		}
 		var carried []byte
-		err = packed.unpack(t.Context(), func(agent io.Reader) (err error) {
+		err = packed.unpack(func(agent io.Reader) (err error) {
 			carried, err = io.ReadAll(agent)
 			return err
 		})
@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 		for _, s := range info.Settings {
 			have[s.Key] = s.Value
 		}
-		if have["GOOS"] != goos || have["GOARCH"] != arch || info.Path != module+"/cmd/nodejoin-agent" ||
+		if have["GOOS"] != goos || have["GOARCH"] != arch || info.Path != "nodejoin/cmd/nodejoin-agent" ||
 			have["-tags"] != "" {
 			t.Errorf("%s: carries %s, %v", target, info.Path, have)
 		}

@@ -1,3 +1,5 @@
+//go:build !embedagent
+
 package agentbin
 
 import (
@@ -17,9 +19,6 @@ import (
 
 	"github.com/gofrs/flock"
 )
-
-// ErrNoAgent says that no agent is embedded for the machine and none can be built.
-var ErrNoAgent = errors.New("no agent for this machine")
 
 // module is this module's path, agentPackage the agent's package in it.
 const (
@@ -183,7 +182,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	if path, err = keep(ctx, s.cache, goos, goarch, p); err != nil {
+	if path, err = keep(s.cache, goos, goarch, p); err != nil {
 		return "", "", err
 	}
 	m.Agent, m.Digest = filepath.Base(path), p.Digest
