@@ -32,7 +32,9 @@ func newPlan(a *app) *cobra.Command {
 	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full).WithData(a.data), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
-		a.showUnverified()
+		if reportCode(r) == exitOK {
+			a.showUnverified()
+		}
 		return nil
 	}
 	c := &cobra.Command{

@@ -47,12 +47,16 @@ func newWorld(dir, repository, program string, s size) (*world, error) {
 		if err := os.CopyFS(filepath.Join(to, "mirror"), os.DirFS(filepath.Join(from, "mirror"))); err != nil {
 			return nil, err
 		}
-		text, err := os.ReadFile(filepath.Join(from, "quickstart.join.hcl"))
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(to, plan+".join.hcl"), text, 0o600); err != nil {
-			return nil, err
+		for name, as := range map[string]string{
+			"quickstart.join.hcl": plan + ".join.hcl", "nodejoin.lock.hcl": "nodejoin.lock.hcl",
+		} {
+			text, err := os.ReadFile(filepath.Join(from, name))
+			if err != nil {
+				return nil, err
+			}
+			if err := os.WriteFile(filepath.Join(to, as), text, 0o600); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return w, nil
