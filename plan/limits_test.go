@@ -88,8 +88,8 @@ output "x" { value = data.exec.slow.value }
 	}
 }
 
-// TestLargeLock: a lock of many entries that no node needs takes no longer for each of them, and is one diagnostic that
-// can be read.
+// TestLargeLock: a lock of many entries that no node needs takes no longer for each of them, and is one diagnostic
+// that can be read.
 func TestLargeLock(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("format = 1\n")

@@ -71,8 +71,8 @@ func runUntilSignal(term *ui.Term, args []string) int {
 	return execute(ctx, &app{term: term}, args)
 }
 
-// briefly writes to the terminal, and does not wait for one that takes nothing: a stopped reader of standard error does
-// not keep a run from its end.
+// briefly writes to the terminal, and does not wait for one that takes nothing: a stopped reader of standard error
+// does not keep a run from its end.
 func briefly(write func()) {
 	done := make(chan struct{})
 	go func() {

@@ -184,8 +184,8 @@ func methodOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// registered returns the name of the flag that a call of method registers. Every registration has a name, a default and
-// a usage text.
+// registered returns the name of the flag that a call of method registers. Every registration has a name, a default
+// and a usage text.
 func registered(call *ast.CallExpr, method string, consts map[string]string) (string, bool) {
 	var at, args int // index of the name, lowest number of arguments
 	switch {

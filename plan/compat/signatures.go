@@ -9,8 +9,8 @@ type Signature struct {
 }
 
 // Signed returns the signature of an artifact; ok is false if upstream signs none, or none is known. These have none:
-// containerd and runc (a signed tag, and OpenPGP), the CNI plugins, flannel (its images have attestations, its programs
-// none), windows_exporter, crictl, docker, mcr and nssm.
+// containerd and runc (a signed tag, and OpenPGP), the CNI plugins, flannel (its images have attestations, its
+// programs none), windows_exporter, crictl, docker, mcr and nssm.
 //
 // Source: kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts (from Kubernetes 1.26 on).
 func Signed(name, version, os, arch string) (s Signature, ok bool) {

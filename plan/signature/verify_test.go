@@ -162,8 +162,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPublicInstance: what Sigstore's public instance made is of its authority and in its logs. testdata/public.json is
-// from the provenance of npm's sigstore 2.0.0, which GitHub Actions signed.
+// TestPublicInstance: what Sigstore's public instance made is of its authority and in its logs. testdata/public.json
+// is from the provenance of npm's sigstore 2.0.0, which GitHub Actions signed.
 func TestPublicInstance(t *testing.T) {
 	var b bundleFile
 	if err := json.Unmarshal(file(t, "public.json"), &b); err != nil {

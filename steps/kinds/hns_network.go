@@ -187,8 +187,8 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 	return n.create(ctx, h, e, len(former) > 0)
 }
 
-// addressWait bounds how long the machine's address may be on no adapter, and HNS may find none, after a virtual switch
-// has gone.
+// addressWait bounds how long the machine's address may be on no adapter, and HNS may find none, after a virtual
+// switch has gone.
 const addressWait = time.Minute
 
 // create makes the network. Where a switch may just have gone, HNS may not find its adapter yet, or the address may

@@ -90,8 +90,8 @@ func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
 		"the firewall rule %s is for these profiles only: %s", openSSHRule, strings.Join(profiles, ", "))
 }
 
-// forwardedTo is the port at which OpenSSH listens where that is not the one of the connection, as behind a router that
-// forwards one to the other; 0 = it is, or nothing is known.
+// forwardedTo is the port at which OpenSSH listens where that is not the one of the connection, as behind a router
+// that forwards one to the other; 0 = it is, or nothing is known.
 func forwardedTo(ctx context.Context, s *pass) (int, error) {
 	svc, err := s.r.Service(ctx, sshService)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,8 @@ func says(os string) []string {
 	return []string{"echo", said}
 }
 
-// usage is a metric that each kubelet has for its node (kubernetes pkg/kubelet/metrics/collectors/resource_metrics.go).
+// usage is a metric that each kubelet has for its node (kubernetes
+// pkg/kubelet/metrics/collectors/resource_metrics.go).
 const usage = "node_cpu_usage_seconds_total"
 
 // throughKubelet asks what kubectl and the autoscalers ask: the API server passes it on to the kubelet of the node.

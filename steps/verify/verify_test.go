@@ -131,8 +131,8 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
-// TestVerifyThroughAPIServer: what the cluster does not let the user do cannot be tried, and neither can a name outside
-// where only an address is known.
+// TestVerifyThroughAPIServer: what the cluster does not let the user do cannot be tried, and neither can a name
+// outside where only an address is known.
 func TestVerifyThroughAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t)

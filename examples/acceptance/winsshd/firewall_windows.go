@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
+// openSSHRule is the name of OpenSSH's own rule.
+const openSSHRule = "OpenSSH-Server-In-TCP"
+
 const rulesKey = `SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\FirewallRules`
 
 // addRule adds OpenSSH's own rule for a port.
@@ -18,8 +21,8 @@ func addRule(port string) error {
 	return key.SetStringValue(openSSHRule, ownRule(port))
 }
 
-// filtered reports whether the firewall refuses new connections to an address: with a virtual switch the network of the
-// machine is a public one.
+// filtered reports whether the firewall refuses new connections to an address: with a virtual switch the network of
+// the machine is a public one.
 func filtered(address net.Addr) (bool, error) {
 	profile := profilePrivate
 	if switchExists() {

@@ -167,8 +167,8 @@ func (e *WrongBytes) Error() string {
 	return fmt.Sprintf("%s has the sha256 %s (%d bytes), and locked is %s", e.From, e.Digest, e.Size, e.Want)
 }
 
-// fetch reads an artifact into its part file, and gives that its name if its bytes are right. resumed reports whether a
-// part was there already.
+// fetch reads an artifact into its part file, and gives that its name if its bytes are right. resumed reports whether
+// a part was there already.
 func (f *Folder) fetch(ctx context.Context, it Item) (resumed bool, err error) {
 	w, err := os.OpenFile(f.at(it)+part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

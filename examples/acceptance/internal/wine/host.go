@@ -307,8 +307,8 @@ func newKey(file string) (line string, public ssh.PublicKey, err error) {
 	return string(ssh.MarshalAuthorizedKey(public)), public, os.WriteFile(file, pem.EncodeToMemory(block), 0o600)
 }
 
-// AdmitSSH adds a rule of the firewall for the SSH server's port in any network, as somebody does whose router forwards
-// another port to it.
+// AdmitSSH adds a rule of the firewall for the SSH server's port in any network, as somebody does whose router
+// forwards another port to it.
 func (h *Host) AdmitSSH(ctx context.Context) error {
 	rule := fmt.Sprintf("v2.31|Name=forwarded SSH|Protocol=6|LPort=%d|Dir=In|Active=TRUE|Profile=2147483647|"+
 		"Action=Allow|", h.Port())
