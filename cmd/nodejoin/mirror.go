@@ -156,9 +156,12 @@ func mirrorProblems(err error) []ui.Problem {
 	var out []ui.Problem
 	for _, err := range list {
 		var wrong *mirror.WrongBytes
+		var of *mirror.Error
 		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
 			Remedy: "What was read so far stays. Run the command again to continue."}
 		switch {
+		case !errors.As(err, &of):
+			p.Summary, p.Remedy = "the mirror cannot be written", "Give a folder that can be made, with --to."
 		case errors.As(err, &wrong):
 			p.Summary = "wrong digest"
 			p.Detail += " It was cut, changed or tampered with, and is not in the mirror."

@@ -46,9 +46,9 @@ func decodeVerify(sc *eval.Scope, blocks []*hcl.Block) *Verify {
 	for _, b := range blocks {
 		s := sc.Section(Root("verify"), b, sc.Ctx)
 		v := &Verify{require: s.Str("require"), single: s.StrMap("artifacts"), Range: b.DefRange}
-		const wrong = "invalid way to verify"
 		if s.Has("require") && !slices.Contains(lock.Ways(), v.require) {
-			s.Fail("require", wrong, "%q is not a way to verify an artifact. There is %s.", v.require, ways())
+			s.Fail("require", "invalid way to verify", "%q is not a way to verify an artifact. There is %s.", v.require,
+				ways())
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.single)) {
 			switch {
@@ -56,8 +56,8 @@ func decodeVerify(sc *eval.Scope, blocks []*hcl.Block) *Verify {
 				s.FailAt(s.AtKey("artifacts", name), "unknown artifact", "%s",
 					eval.UnknownName("artifact", name, compat.ArtifactNames()))
 			case !slices.Contains(lock.Ways(), v.single[name]):
-				s.FailAt(s.AtKey("artifacts", name), wrong, "%q is not a way to verify an artifact. There is %s.",
-					v.single[name], ways())
+				s.FailAt(s.AtKey("artifacts", name), "invalid way to verify",
+					"%q is not a way to verify an artifact. There is %s.", v.single[name], ways())
 			}
 		}
 		if s.Has("trust_root") {
