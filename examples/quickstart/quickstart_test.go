@@ -126,10 +126,10 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// TestMirror: the stand-ins are small, and an example names the digest of each.
+// TestMirror: the stand-ins are small, and the lock of an example has the digest of each.
 func TestMirror(t *testing.T) {
-	var plans strings.Builder
-	files, err := filepath.Glob("../*/*.join.hcl")
+	var locks strings.Builder
+	files, err := filepath.Glob("../*/nodejoin.lock.hcl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestMirror(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plans.Write(text)
+		locks.Write(text)
 	}
 	names, err := filepath.Glob("mirror/*")
 	if err != nil {
@@ -155,8 +155,8 @@ func TestMirror(t *testing.T) {
 		if len(content) > 2048 {
 			t.Errorf("%s has %d bytes", name, len(content))
 		}
-		if sum := sha256.Sum256(content); !strings.Contains(plans.String(), hex.EncodeToString(sum[:])) {
-			t.Errorf("%s: no plan names its digest %x", name, sum)
+		if sum := sha256.Sum256(content); !strings.Contains(locks.String(), hex.EncodeToString(sum[:])) {
+			t.Errorf("%s: no lock has its digest %x", name, sum)
 		}
 	}
 }

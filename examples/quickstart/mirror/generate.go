@@ -6,8 +6,8 @@
 //	cd examples/quickstart/mirror && go run generate.go
 //
 // The files have the layout of the real ones and nothing in them: the sandbox
-// plays the programs. Another Go release may compress differently; then put the
-// new digests into the plans of the examples.
+// plays the programs. Another Go release may compress differently; then lock the plans
+// of the examples again (nodejoin lock --upgrade).
 package main
 
 import (
