@@ -3,10 +3,12 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
+
+	"nodejoin/steps/kube"
 )
 
 // maxAnswer bounds what a kubelet answers, in bytes.
@@ -45,6 +49,9 @@ func (k *client) answer(ctx context.Context, what string, r *rest.Request) (stri
 // Exec runs a command in a pod: over a WebSocket, or over SPDY with an API server before 1.30.
 func (k *client) Exec(ctx context.Context, namespace, name string, command []string) (string, error) {
 	what := "running a command in the pod " + namespace + "/" + name
+	if err := k.allowed(ctx, what, namespace, name, "exec"); err != nil {
+		return "", err
+	}
 	at := k.core.rest.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Command: command, Stdout: true, Stderr: true}, k.core.params).URL()
 	old, err := remotecommand.NewSPDYExecutor(k.config, http.MethodPost, at)
@@ -67,6 +74,37 @@ func (k *client) Exec(ctx context.Context, namespace, name string, command []str
 	return out.String(), k.fail(ctx, what, err)
 }
 
+// allowed returns ErrForbidden if the user may not create a subresource of a pod. An upgrade that is refused does not
+// say so in a form of its own.
+func (k *client) allowed(ctx context.Context, what, namespace, name, subresource string) error {
+	const kind, version = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
+	body, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": version, "spec": map[string]any{
+		"resourceAttributes": map[string]any{"namespace": namespace, "verb": "create", "resource": "pods",
+			"subresource": subresource, "name": name}}})
+	if err != nil {
+		return err
+	}
+	answer, err := k.any.Post().AbsPath("/apis/"+version+"/selfsubjectaccessreviews").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Raw()
+	if err != nil {
+		return k.fail(ctx, what, err)
+	}
+	var review struct {
+		Status struct {
+			Allowed bool
+			Reason  string
+		}
+	}
+	if err := json.Unmarshal(answer, &review); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !review.Status.Allowed {
+		why := "the user of the kubeconfig may not create pods/" + subresource + ": " + review.Status.Reason
+		return fmt.Errorf("%s: %w: %s", what, kube.ErrForbidden, strings.TrimSuffix(why, ": "))
+	}
+	return nil
+}
+
 // noWebSocket reports that a server does not speak the protocol over WebSockets.
 func noWebSocket(err error) bool {
 	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
@@ -85,6 +123,9 @@ func (b *bounded) Write(p []byte) (int, error) {
 // Forward asks a port of a pod through a forwarded one of this computer.
 func (k *client) Forward(ctx context.Context, namespace, name string, port int32) error {
 	what := fmt.Sprintf("forwarding port %d of the pod %s/%s", port, namespace, name)
+	if err := k.allowed(ctx, what, namespace, name, "portforward"); err != nil {
+		return err
+	}
 	dialer, err := k.forwardDialer(
 		k.core.rest.Post().Namespace(namespace).Resource("pods").Name(name).SubResource("portforward").URL())
 	if err != nil {
