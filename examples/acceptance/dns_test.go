@@ -54,7 +54,7 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 	}
 }
 
-// answerDNS answers a question for SERVICE.NAMESPACE.svc.cluster.local. It returns nil if the packet is not a
+// answerDNS answers a question for a name below svc.cluster.local. It returns nil if the packet is not a
 // question.
 func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []byte {
 	var m dnsmessage.Message
@@ -65,14 +65,12 @@ func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []by
 	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionDesired: m.RecursionDesired,
 		RecursionAvailable: true, RCode: dnsmessage.RCodeNameError}
 	m.Additionals = nil
-	if name, ok := strings.CutSuffix(q.Name.String(), ".svc.cluster.local."); ok && strings.Count(name, ".") == 1 {
-		service, namespace, _ := strings.Cut(name, ".")
-		if s, err := c.Client.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{}); err == nil {
+	if name, ok := strings.CutSuffix(q.Name.String(), ".svc.cluster.local."); ok {
+		if ip := addressOf(ctx, c, strings.Split(name, ".")); ip != nil {
 			m.RCode = dnsmessage.RCodeSuccess
 			if q.Type == dnsmessage.TypeA {
 				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type,
-					Class: q.Class, TTL: 5},
-					Body: &dnsmessage.AResource{A: [4]byte(net.ParseIP(s.Spec.ClusterIP).To4())}}}
+					Class: q.Class, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte(ip)}}}
 			}
 		}
 	}
@@ -81,4 +79,30 @@ func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []by
 		return nil
 	}
 	return answer
+}
+
+// addressOf returns the address of SERVICE.NAMESPACE, or of the pod HOSTNAME.SERVICE.NAMESPACE that an EndpointSlice
+// has with this hostname, as CoreDNS looks for it; nil if there is none.
+func addressOf(ctx context.Context, c *controlplane.Cluster, name []string) net.IP {
+	switch len(name) {
+	case 2:
+		s, err := c.Client.CoreV1().Services(name[1]).Get(ctx, name[0], metav1.GetOptions{})
+		if err == nil {
+			return net.ParseIP(s.Spec.ClusterIP).To4()
+		}
+	case 3:
+		list, err := c.Client.DiscoveryV1().EndpointSlices(name[2]).List(ctx,
+			metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name[1]})
+		if err != nil {
+			return nil
+		}
+		for _, s := range list.Items {
+			for _, e := range s.Endpoints {
+				if e.Hostname != nil && *e.Hostname == name[0] {
+					return net.ParseIP(e.Addresses[0]).To4()
+				}
+			}
+		}
+	}
+	return nil
 }

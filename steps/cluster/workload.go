@@ -109,8 +109,8 @@ func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyAlways, NodeSelector: p.NodeSelector, TerminationGracePeriodSeconds: &grace,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, HostNetwork: p.HostNetwork,
-			Subdomain: p.Subdomain,
-			OS:        &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
+			Subdomain: p.Subdomain, Hostname: hostnameOf(p),
+			OS: &corev1.PodOS{Name: corev1.OSName(p.OS)}}}
 	if p.Once {
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
@@ -129,6 +129,14 @@ func (k *client) RunPod(ctx context.Context, p kube.PodSpec) error {
 	}
 	_, err := k.core.Pods(p.Namespace).Create(ctx, pod, metav1.CreateOptions{FieldManager: k.manager})
 	return k.fail(ctx, "creating the pod "+p.Namespace+"/"+p.Name, err)
+}
+
+// hostnameOf is the name of a pod below its headless service: without a hostname it has none in the cluster's DNS.
+func hostnameOf(p kube.PodSpec) string {
+	if p.Subdomain == "" {
+		return ""
+	}
+	return p.Name
 }
 
 // PodState reads a pod, and its last warning if it waits without a reason.
