@@ -15,8 +15,8 @@ import (
 // nodejoin itself costs per node, and the most memory so far. Run it with -benchtime 1x.
 //
 // 1,000 nodes on two idle cores (2026-11-23): check 5.0 s, apply 78 s, check again 7.5 s. 80 nodes: 0.4 s,
-// 6.8 s, 0.9 s; 58 MB. The most memory of the command (/usr/bin/time -v nodejoin apply) for 1,000 is 352 MB; it was
-// 499 MB before a host that is done was let go.
+// 6.8 s, 0.9 s; 58 MB. The most memory of the command for 1,000 (/usr/bin/time -v, 2026-11-25): plan 246 MB, apply
+// 271 MB.
 func BenchmarkSandbox(b *testing.B) {
 	for _, nodes := range []int{80, 1000} {
 		c := exampletest.Compile(b, many(b, nodes), nil)
