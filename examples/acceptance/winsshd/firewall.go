@@ -12,8 +12,8 @@ const (
 	profilePublic  = 4
 )
 
-// ownRule is the rule that OpenSSH brings on Windows Server 2025, for domain and private networks only. It has the port
-// of this server, in the form in which netfw_rules.c stores it.
+// ownRule is the rule that OpenSSH brings on Windows Server 2025, for domain and private networks only. It has the
+// port of this server, in the form in which netfw_rules.c stores it.
 func ownRule(port string) string {
 	return "v2.31|Name=OpenSSH SSH Server (sshd)|Protocol=6|LPort=" + port +
 		"|Dir=In|Active=TRUE|EmbedCtxt=OpenSSH Server|Profile=3|Action=Allow|"
