@@ -12,9 +12,6 @@ import (
 	"slices"
 )
 
-// ErrNoAgent says that no agent is embedded for the machine and none can be built.
-var ErrNoAgent = errors.New("no agent for this machine")
-
 // Targets are the machines that a release carries agents for, as "os/arch".
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 

@@ -196,16 +196,6 @@ func (g *guard) remaining(l look, due []steps.Spec, failed string, err error) lo
 	return l
 }
 
-// fixed notes what an apply has changed.
-func (g *guard) fixed(changed []string) {
-	if len(changed) == 0 {
-		return
-	}
-	g.ended = append(g.ended, changed...)
-	g.state.Fixes++
-	g.state.Fixed = &steps.GuardFix{At: time.Now().UTC().Truncate(time.Second), Steps: changed}
-}
-
 // calmed forgets the tries of steps that have stayed in order.
 func (g *guard) calmed(l look) {
 	for id, t := range g.state.Tries {

@@ -150,3 +150,13 @@ func (g *guard) pauseAfter(tries int) time.Duration {
 	}
 	return pause
 }
+
+// fixed notes what an apply has changed.
+func (g *guard) fixed(changed []string) {
+	if len(changed) == 0 {
+		return
+	}
+	g.ended = append(g.ended, changed...)
+	g.state.Fixes++
+	g.state.Fixed = &steps.GuardFix{At: time.Now().UTC().Truncate(time.Second), Steps: changed}
+}
