@@ -155,7 +155,7 @@ func mirrorProblems(err error) []ui.Problem {
 	}
 	var out []ui.Problem
 	for _, err := range list {
-		var wrong *mirror.WrongBytes
+		var wrong *mirror.WrongBytesError
 		var of *mirror.Error
 		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
 			Remedy: "What was read so far stays. Run the command again to continue."}

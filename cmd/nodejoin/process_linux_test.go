@@ -76,16 +76,17 @@ step "http_ready" "web" {
 			t.Fatal(err)
 		}
 		select {
-		case <-ended:
+		case err := <-ended:
 			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-				t.Errorf("exit code %d", code)
+				t.Errorf("exit code %d: %v", code, err)
 			}
 			return
 		case <-time.After(5 * time.Second):
 		}
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		t.Logf("it ended late: %v", err)
 	case <-time.After(20 * time.Second):
 		_ = cmd.Process.Kill()
 		t.Error("two signals do not end it")

@@ -43,34 +43,34 @@ func (v *Verify) Names(artifact string) bool {
 
 // decodeVerify reads the verify block; nil when there is none.
 func decodeVerify(sc *eval.Scope, blocks []*hcl.Block) *Verify {
-	for _, b := range blocks {
-		s := sc.Section(Root("verify"), b, sc.Ctx)
-		v := &Verify{require: s.Str("require"), single: s.StrMap("artifacts"), Range: b.DefRange}
-		if s.Has("require") && !slices.Contains(lock.Ways(), v.require) {
-			s.Fail("require", "invalid way to verify", "%q is not a way to verify an artifact. There is %s.", v.require,
-				ways())
-		}
-		for _, name := range slices.Sorted(maps.Keys(v.single)) {
-			switch {
-			case !slices.Contains(compat.ArtifactNames(), name):
-				s.FailAt(s.AtKey("artifacts", name), "unknown artifact", "%s",
-					eval.UnknownName("artifact", name, compat.ArtifactNames()))
-			case !slices.Contains(lock.Ways(), v.single[name]):
-				s.FailAt(s.AtKey("artifacts", name), "invalid way to verify",
-					"%q is not a way to verify an artifact. There is %s.", v.single[name], ways())
-			}
-		}
-		if s.Has("trust_root") {
-			root, err := signature.ParseRoot([]byte(s.Str("trust_root")))
-			if err != nil {
-				s.Fail("trust_root", "invalid trust root", "The argument \"trust_root\" is the content of a "+
-					"trusted_root.json of Sigstore, file(\"trusted_root.json\"): %s.", err)
-			}
-			v.Root = root
-		}
-		return v
+	if len(blocks) == 0 {
+		return nil
 	}
-	return nil
+	s := sc.Section(Root("verify"), blocks[0], sc.Ctx)
+	v := &Verify{require: s.Str("require"), single: s.StrMap("artifacts"), Range: blocks[0].DefRange}
+	if s.Has("require") && !slices.Contains(lock.Ways(), v.require) {
+		s.Fail("require", "invalid way to verify", "%q is not a way to verify an artifact. There is %s.", v.require,
+			ways())
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.single)) {
+		switch {
+		case !slices.Contains(compat.ArtifactNames(), name):
+			s.FailAt(s.AtKey("artifacts", name), "unknown artifact", "%s",
+				eval.UnknownName("artifact", name, compat.ArtifactNames()))
+		case !slices.Contains(lock.Ways(), v.single[name]):
+			s.FailAt(s.AtKey("artifacts", name), "invalid way to verify",
+				"%q is not a way to verify an artifact. There is %s.", v.single[name], ways())
+		}
+	}
+	if s.Has("trust_root") {
+		root, err := signature.ParseRoot([]byte(s.Str("trust_root")))
+		if err != nil {
+			s.Fail("trust_root", "invalid trust root", "The argument \"trust_root\" is the content of a "+
+				"trusted_root.json of Sigstore, file(\"trusted_root.json\"): %s.", err)
+		}
+		v.Root = root
+	}
+	return v
 }
 
 func ways() string {

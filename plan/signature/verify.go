@@ -43,12 +43,12 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 	if !ok || !ecdsa.VerifyASN1(key, want, b.Message.Signature) {
 		return errors.New("the signature is not one over these bytes by the key of its certificate")
 	}
-	entry := b.Material.Entries[0]
-	at, err := r.logged(entry)
+	logged := b.Material.Entries[0]
+	at, err := r.logged(logged)
 	if err != nil {
 		return err
 	}
-	if err := entry.about(want, b.Message.Signature, cert); err != nil {
+	if err := logged.about(want, b.Message.Signature, cert); err != nil {
 		return err
 	}
 	issuer, err := r.issuer(cert, at)

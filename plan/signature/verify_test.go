@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,10 +52,17 @@ func TestVerify(t *testing.T) {
 	}
 	field := func(name string) string { // "name":"value" as it stands there
 		i := bytes.Index(good, []byte(`"`+name+`"`))
+		if i < 0 {
+			t.Fatalf("the bundle has no %s", name)
+		}
 		rest := good[i:]
 		colon := bytes.IndexByte(rest, ':')
 		quote := colon + 1 + bytes.IndexByte(rest[colon+1:], '"')
 		return string(rest[:quote+2+bytes.IndexByte(rest[quote+1:], '"')])
+	}
+	took, err := strconv.ParseInt(strings.Split(field("integratedTime"), `"`)[3], 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, digest string
@@ -77,8 +85,8 @@ func TestVerify(t *testing.T) {
 		{"too long", digest, bytes.Repeat([]byte(" "), maxBundle+1), publisher, "more than a signature needs"},
 		{"another signature", digest, edit(field("signature"), `"signature":"MEUCIQ=="`), publisher,
 			"not one over these"},
-		{"another time", digest, edit(field("integratedTime"), fmt.Sprintf(`"integratedTime":"%d"`,
-			time.Now().Unix()+60)), publisher, "signature of its entry is wrong"},
+		{"another time", digest, edit(field("integratedTime"), fmt.Sprintf(`"integratedTime":"%d"`, took+1)), publisher,
+			"signature of its entry is wrong"},
 		{"no timestamp of the log", digest, edit(field("signedEntryTimestamp"), `"signedEntryTimestamp":""`), publisher,
 			"no signed timestamp"},
 		{"another entry", digest, edit(field("canonicalizedBody"), `"canonicalizedBody":"e30="`), publisher,

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // client-go takes its types
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -151,9 +151,13 @@ func (k *client) Forward(ctx context.Context, namespace, name string, port int32
 	}
 	err = askForwarded(ctx, f)
 	cancel()
-	<-ended // the forwarder writes to errs until then
-	if err != nil && errs.Len() > 0 {
+	forwarded := <-ended // the forwarder writes to errs until then
+	switch {
+	case err == nil:
+	case errs.Len() > 0:
 		err = fmt.Errorf("%w: %s", err, errs.String())
+	case forwarded != nil:
+		err = fmt.Errorf("%w: %w", err, forwarded)
 	}
 	return k.fail(context.WithoutCancel(ctx), what, err)
 }

@@ -201,7 +201,7 @@ func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone
 	waited := wait.Until(bound, lookMost, func() (bool, error) {
 		config := host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.gateway(), VNI: n.VNI}
 		if config.Adapter, err = n.awaitAdapter(ctx, h, e, gone); err != nil {
-			return true, nil
+			return true, nil //nolint:nilerr // create returns it
 		}
 		err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
 		if !gone || !errors.Is(err, host.ErrUnsettled) {

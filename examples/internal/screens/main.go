@@ -39,7 +39,7 @@ func run(repository string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	files, err := take(context.Background(), repository, tmp)
 	if err != nil {
 		return err

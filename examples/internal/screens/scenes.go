@@ -65,13 +65,13 @@ func firstApply(ctx context.Context, w *world) []line {
 	}
 	var d *depot
 	w.try(func() (err error) {
-		d, err = openDepot(content, part)
+		d, err = openDepot(ctx, content, part)
 		return err
 	})
 	if w.err != nil {
 		return nil
 	}
-	defer d.Close()
+	defer func() { _ = d.Close() }()
 	w.edit("fleet/fleet.join.hcl", `{ "win-1" = "192.0.2.11", "win-2" = "192.0.2.12" }`,
 		fmt.Sprintf(`{ for i in range(%d) : format("win-%%02d", i + 1) => "192.0.2.${11 + i}" }`, fleetSize))
 	w.write("fleet/tools.join.hcl", strings.NewReplacer("ADDRESS", d.address, "DIGEST", digest).Replace(`
@@ -90,7 +90,7 @@ step "file_ready" "inventory" {
   after   = ["monitoring"]
 }
 `))
-	w.quietly(ctx, 0, "apply", "--auto-approve", "--target", win(1), "fleet")
+	w.quietly(ctx, "apply", "--auto-approve", "--target", win(1), "fleet")
 	t := w.open()
 	w.start(ctx, t, "apply", "fleet")
 	w.try(func() error { return t.until("to continue:") })
@@ -132,12 +132,12 @@ func since(lines []line, prefix string) []line {
 }
 
 func failure(ctx context.Context, w *world) []line {
-	w.quietly(ctx, 0, "apply", "--auto-approve", "--target", "win-1", "prod")
+	w.quietly(ctx, "apply", "--auto-approve", "--target", "win-1", "prod")
 	w.write("prod/.sandbox/win-2/.sandbox/broken.json", `{"kubelet.exe": "exit 1"}`)
 	t := w.open()
 	w.run(ctx, t, 1, "apply", "--auto-approve", "prod")
 	w.write("prod/.sandbox/win-2/.sandbox/broken.json", "")
-	w.quietly(ctx, 0, "apply", "--auto-approve", "prod")
+	w.quietly(ctx, "apply", "--auto-approve", "prod")
 	return t.last()
 }
 
@@ -163,7 +163,7 @@ func doctor(ctx context.Context, w *world) []line {
 	t := w.open()
 	w.run(ctx, t, 1, "doctor", "prod")
 	w.write("prod/.sandbox/win-1/.sandbox/quirks.json", "")
-	w.quietly(ctx, 0, "apply", "--auto-approve", "prod")
+	w.quietly(ctx, "apply", "--auto-approve", "prod")
 	return t.lines()
 }
 
@@ -175,10 +175,10 @@ func upgrade(ctx context.Context, w *world) []line {
 	content, _ := archive([]byte("v1.36.4: a sandbox plays this program\n"), members...)
 	w.write("prod/mirror/kubernetes-node-windows-amd64.tar.gz", string(content))
 	w.edit("prod/prod.join.hcl", `"1.36.3"`, `"1.36.4"`)
-	w.quietly(ctx, 0, "lock", "prod")
+	w.quietly(ctx, "lock", "prod")
 	t := w.open()
 	w.run(ctx, t, 0, "plan", "prod")
-	w.quietly(ctx, 0, "apply", "--auto-approve", "prod")
+	w.quietly(ctx, "apply", "--auto-approve", "prod")
 	return t.lines()
 }
 
@@ -206,7 +206,7 @@ func interrupted(ctx context.Context, w *world) []line {
 	w.try(func() error { return t.press("\x03") })
 	w.try(func() error { return t.wait(130) })
 	w.write("prod/wait.join.hcl", "")
-	w.quietly(ctx, 0, "apply", "--auto-approve", "prod")
+	w.quietly(ctx, "apply", "--auto-approve", "prod")
 	return since(t.last(), "Stopping")
 }
 

@@ -330,6 +330,17 @@ func (s *clusterState) podIP(n *namespace, i int) string {
 	return ip.String()
 }
 
+// hasPod reports whether a pod is ready behind a service.
+func (s *clusterState) hasPod(n *namespace, svc playedService, q ClusterQuirks) bool {
+	for i, p := range n.Pods {
+		if node, _ := s.schedule(p); node != nil && node.Ready && q.Waiting == "" && q.Fails["ready"] == 0 &&
+			contains(p.Labels, svc.Selector) && s.podIP(n, i) != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // arrives returns the exit code of a container on a Node, or on the Node's own network, that connects to its
 // last argument, a URL or HOST:PORT.
 func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args []string, q ClusterQuirks) int32 {
@@ -347,11 +358,8 @@ func (s *clusterState) arrives(n *namespace, from *kube.Node, itself bool, args 
 	const unknownName, noConnection = 6, 7 // curl's exit codes
 	for _, svc := range n.Services {
 		answers := int32(noConnection)
-		for i, p := range n.Pods {
-			if node, _ := s.schedule(p); node != nil && node.Ready && q.Waiting == "" && q.Fails["ready"] == 0 &&
-				contains(p.Labels, svc.Selector) && s.podIP(n, i) != "" {
-				answers = 0
-			}
+		if s.hasPod(n, svc, q) {
+			answers = 0
 		}
 		switch {
 		case itself && name == from.InternalIP && port == fmt.Sprint(svc.NodePort):

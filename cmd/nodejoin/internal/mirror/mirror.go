@@ -143,7 +143,7 @@ func (f *Folder) one(ctx context.Context, it Item) error {
 		return err
 	}
 	resumed, err := f.fetch(ctx, it)
-	var wrong *WrongBytes
+	var wrong *WrongBytesError
 	if resumed && errors.As(err, &wrong) { // what was there may be of another file
 		_, err = f.fetch(ctx, it)
 	}
@@ -156,14 +156,14 @@ func (f *Folder) one(ctx context.Context, it Item) error {
 	return nil
 }
 
-// WrongBytes is an artifact that is not what is locked.
-type WrongBytes struct {
+// WrongBytesError is an artifact that is not what is locked.
+type WrongBytesError struct {
 	From         string
 	Size         int64
 	Digest, Want string
 }
 
-func (e *WrongBytes) Error() string {
+func (e *WrongBytesError) Error() string {
 	return fmt.Sprintf("%s has the sha256 %s (%d bytes), and locked is %s", e.From, e.Digest, e.Size, e.Want)
 }
 
@@ -181,7 +181,7 @@ func (f *Folder) fetch(ctx context.Context, it Item) (resumed bool, err error) {
 		if err == nil {
 			err = os.Rename(f.at(it)+part, f.at(it))
 		}
-		var wrong *WrongBytes
+		var wrong *WrongBytesError
 		if errors.As(err, &wrong) {
 			err = errors.Join(err, os.Remove(f.at(it)+part))
 		}
@@ -215,7 +215,7 @@ func (f *Folder) fetch(ctx context.Context, it Item) (resumed bool, err error) {
 	}
 	n, sum, err := digest(ctx, w)
 	if err == nil && (n != it.Size || sum != it.SHA256) {
-		err = &WrongBytes{it.From.Name(), n, sum, it.SHA256}
+		err = &WrongBytesError{it.From.Name(), n, sum, it.SHA256}
 	}
 	return resumed, err
 }
