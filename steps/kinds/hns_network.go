@@ -191,8 +191,8 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 // switch has gone.
 const addressWait = time.Minute
 
-// create makes the network. Where a switch may just have gone, HNS may not find its adapter yet, or the address may
-// still be on the switch: adapter and call are tried again for a while.
+// create makes the network. A switch may just have gone, by this step, the removal before it or an earlier run: HNS may
+// not find its adapter yet, so adapter and call are tried again for a while.
 func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone bool) error {
 	bound, cancel := context.WithTimeout(ctx, addressWait)
 	defer cancel()
@@ -204,12 +204,12 @@ func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone
 			return true, nil //nolint:nilerr // create returns it
 		}
 		err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
-		if !gone || !errors.Is(err, host.ErrUnsettled) {
+		if !errors.Is(err, host.ErrUnsettled) {
 			return true, nil
 		}
 		if !said {
 			said = true
-			e.Progress(event.StepProgress{Note: "waits until HNS finds the adapter of the removed network again"})
+			e.Progress(event.StepProgress{Note: "waits until HNS finds the adapter of the network"})
 		}
 		return false, nil
 	})
