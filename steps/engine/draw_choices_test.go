@@ -209,8 +209,10 @@ func machineDimensions(osName string) map[string][]choice {
 			`registry "docker.io" { mirrors = ["https://one.example"] }`),
 			in("registries", "runtime containerd", "registry \"docker.io\" { mirrors = [\"https://one.example\"] }\n"+
 				"registry \"quay.io\" {\n mirrors = [\"https://two.example\"]\n ca = "+strconv.Quote(authority)+"\n}")},
-		"cas":       args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
-		"authority": args("steps", "step \"trusted_ca\" \"own\" {\n certificate = "+strconv.Quote(authority)+"\n}"),
+		"containerd config": args("runtime containerd", `config = { debug = { level = "info" } }`),
+		"cas":               args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
+		"authority": args("steps",
+			"step \"trusted_ca\" \"own\" {\n certificate = "+strconv.Quote(authority)+"\n}"),
 		"directory": args("steps",
 			"step \"directory\" \"store\" {\n path = "+path("store", "a")+"\n access = \"private\"\n}",
 			"step \"directory\" \"store\" { path = "+path("store")+" }"),
