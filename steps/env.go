@@ -22,7 +22,7 @@ type Env struct {
 	Keep      bool     // what the step makes stays when the plan no longer has it
 	Facts     host.Facts
 	Artifacts Artifacts
-	Tokens    Tokens         // nil but in nodejoin's service on the machine
+	Tokens    Tokens         // nil where nothing renews tokens: everywhere as yet
 	Record    *record.Record // of the host; nil on the cluster's side
 	Undos     Undos          // of all kinds; nil on the cluster's side
 	Missing   []string       // folders for nodejoin's record that were not there when it was first looked for
@@ -67,7 +67,7 @@ func (e *Env) FutureDigest(path string) (digest string, ok bool) {
 	return digest, ok
 }
 
-// Tokens renews tokens of service accounts. The implementation is steps/renew; it is handed in, as the API server is
+// Tokens renews tokens of service accounts. It is handed in, as the API server is
 // reached over the network.
 type Tokens interface {
 	// Renew requests a token of the same account, life and binding, with the token itself.

@@ -17,8 +17,8 @@ var tokenFileKind = steps.Kind{Name: "token_file", Place: steps.OnHost,
 	Doc: "a token of a service account in a file of its own, private to the system; programs whose kubeconfig names " +
 		"the file (tokenFile) read it again every minute",
 	Args: map[string]string{
-		"token": "the token; only nodejoin's service on the node may leave it out, which renews the token that the file " +
-			"has, with that token",
+		"token": "the token; without one the step judges the token in the file, and fails when that must be renewed: " +
+			"nothing on the machine renews it yet",
 	},
 	New:   func() any { return &TokenFile{} },
 	Makes: steps.Makes((*TokenFile).thing), Claims: steps.Claims((*TokenFile).claims),

@@ -14,6 +14,7 @@ var (
 		mask    string
 	}{
 		{regexp.MustCompile(`\b20\d{6}-\d{6}-\w{6}\b`), "RUN"},
+		{regexp.MustCompile(`( prod +)[a-zA-Z]\S*( +\d+ +\d+ )`), "${1}SOMEBODY$2"}, // whose run it was
 		{regexp.MustCompile(`\b20\d\d-?\d\d-?\d\d[ T]?\d\d:?\d\d(:?\d\d)?(\.\d+)?(Z|[+-]\d\d:\d\d)?`), "TIME"},
 		{regexp.MustCompile(`(\d+/\d+ steps).*`), "$1"},          // then a bar, where an estimate leaves room
 		{regexp.MustCompile(`(inventory +waits until).*`), "$1"}, // what it sees comes later
