@@ -191,8 +191,8 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 // switch has gone.
 const addressWait = time.Minute
 
-// create makes the network. A switch may just have gone, by this step, the removal before it or an earlier run: HNS may
-// not find its adapter yet, so adapter and call are tried again for a while.
+// create makes the network. A switch may just have gone, by this step, the removal before it or an earlier run.
+// HNS may then not find its adapter yet, so the adapter and the call are tried again for a while.
 func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone bool) error {
 	bound, cancel := context.WithTimeout(ctx, addressWait)
 	defer cancel()
