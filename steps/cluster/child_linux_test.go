@@ -2,5 +2,5 @@ package cluster
 
 import "syscall"
 
-// childAttr lets a component end with the test, however that ends.
+// childAttr makes a component end with the test, however the test ends.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

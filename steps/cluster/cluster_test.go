@@ -104,7 +104,7 @@ func TestPin(t *testing.T) {
 	}
 	for _, b := range []string{"", "no pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		if _, err := parseAuthority([]byte(b), ""); err == nil {
-			t.Errorf("%q is taken as a CA", b)
+			t.Errorf("%q is accepted as a CA", b)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%s: %v", server, err)
 		}
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("cut: %v", err)
 		}
 	}
-	// The caller's own end is not the server's.
+	// A call that the caller cancels is not a failure of the server.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	a, _ = serve(t, func(http.ResponseWriter, *http.Request) {})

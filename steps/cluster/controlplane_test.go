@@ -126,7 +126,7 @@ func stop(cmd *exec.Cmd) {
 	kill.Stop()
 }
 
-// until polls f to the bound.
+// until polls f until the bound.
 func (p *controlPlane) until(bound time.Duration, what string, f func(context.Context) error) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), bound)

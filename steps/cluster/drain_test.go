@@ -93,7 +93,7 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// The Node is deleted only as the object that was looked at.
+// The Node is deleted only if it is still the object that was read.
 func TestDeleteNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int
@@ -124,7 +124,7 @@ func TestDeleteNode(t *testing.T) {
 	}
 }
 
-// Cordon and Uncordon touch only what is nodejoin's, and go on after a conflict.
+// Cordon and Uncordon change only what is nodejoin's, and retry after a conflict.
 func TestCordon(t *testing.T) {
 	node := corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u1", ResourceVersion: "7"}}
@@ -200,7 +200,7 @@ func TestCordon(t *testing.T) {
 	do("again", a.Uncordon(ctx, "win-1"), true, "", 4)
 }
 
-// cordoner are the managed fields of a Node that manager has made unschedulable.
+// cordoner is the managed fields of a Node that manager made unschedulable.
 func cordoner(manager string) []metav1.ManagedFieldsEntry {
 	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",

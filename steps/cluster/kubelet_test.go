@@ -46,7 +46,7 @@ func TestThroughAPIServer(t *testing.T) {
 	}
 }
 
-// TestDaemonSets: the list has more than one page, and only what the node is selected by.
+// TestDaemonSets: the list has more than one page, and only DaemonSets that select the node.
 func TestDaemonSets(t *testing.T) {
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/apis/apps/v1/daemonsets" {

@@ -14,8 +14,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// A Lease is made, renewed, refused, taken over and deleted; who comes second to a
-// write reads again.
+// A Lease is created, renewed, refused, taken over and deleted. The second of two writers
+// reads it again.
 func TestLease(t *testing.T) {
 	var have *coordinationv1.Lease
 	conflicts, writes := 0, 0
@@ -92,7 +92,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// Without the right to it, nobody is told that it is held.
+// A forbidden Lease is not reported as held.
 func TestLeaseForbidden(t *testing.T) {
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		status(w, 403, metav1.StatusReasonForbidden, "no leases")

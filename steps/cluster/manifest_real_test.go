@@ -47,8 +47,8 @@ metadata: {name: windows-2022}
 handler: runhcs-wcow-process
 `
 
-// manifests applies objects, finds drift by hand and nothing else, keeps off what others
-// manage, and lets go of what is wanted no more.
+// manifests applies objects, finds drift by hand and nothing else, leaves alone what others
+// manage, and removes what is no longer wanted.
 func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	check := func(m *kinds.Manifest) (steps.Change, error) {
 		return m.Check(ctx, a, &steps.Env{Node: testNode, Progress: func(event.StepProgress) {}})
@@ -90,7 +90,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	}
 	p.run(ctx, a, "manifest", m)
 
-	// What is wanted no more goes; the foreign field stays.
+	// What is no longer wanted is removed; the foreign field stays.
 	have, err = maps.Get(ctx, "settings", metav1.GetOptions{})
 	p.must(err)
 	have.Data["foreign"] = "kept"
@@ -103,7 +103,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 		p.t.Errorf("the ConfigMap holds %v", have.Data)
 	}
 
-	// Only fields of what is there.
+	// Existing: a missing object is not created.
 	patch := &kinds.Manifest{Existing: true,
 		Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: absent, namespace: tools}\ndata: {a: b}\n"}
 	if c, err := check(patch); err != nil || !c.NoOp() {
@@ -147,7 +147,7 @@ func (p *controlPlane) manifests(ctx context.Context, a kube.API) {
 	}
 }
 
-// definition is a kind of object, and thing one of it.
+// definition is a kind of object, and thing is an object of that kind.
 func definition(plural, kind string) string {
 	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -172,7 +172,7 @@ func thing(kind string) string {
 	return "apiVersion: example.test/v1\nkind: " + kind + "\nmetadata: {name: one, namespace: tools}\nspec: {a: b}\n"
 }
 
-// definitions: objects whose kind comes with the plan itself, in one step and in two.
+// definitions: the plan itself brings the kind of its objects, in one step and in two.
 func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	p.t.Helper()
 	p.run(ctx, a, "both", &kinds.Manifest{Content: definition("gadgets", "Gadget") + thing("Gadget")})
@@ -191,7 +191,7 @@ func (p *controlPlane) definitions(ctx context.Context, a kube.API) {
 	p.run(ctx, a, "second", second)
 }
 
-// objectSet: objects of a plan are found by their labels, and deleted as they were read.
+// objectSet: objects of a plan are found by their labels, and deleted only if they are still the same.
 func (p *controlPlane) objectSet(ctx context.Context, a kube.API) {
 	p.t.Helper()
 	set := kube.ApplySet{Plan: "demo"}

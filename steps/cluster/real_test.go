@@ -32,7 +32,7 @@ import (
 
 const testNode = "win-1"
 
-// TestRealCluster joins a Node by hand, as a kubelet does, and looks at every stage
+// TestRealCluster joins a Node by hand, as a kubelet does, and checks every stage
 // through kube.API and the step kinds.
 func TestRealCluster(t *testing.T) {
 	p := startControlPlane(t)
@@ -88,8 +88,8 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-// cordons: nodejoin lifts its own cordon, and not that of an administrator, who has
-// uncordoned the Node and cordoned it again, while nodejoin's note is there still.
+// cordons: nodejoin lifts its own cordon, but not that of an administrator who uncordoned
+// the Node and cordoned it again while nodejoin's note was still there.
 func (p *controlPlane) cordons(ctx context.Context, a kube.API) {
 	p.t.Helper()
 	see := func(unschedulable bool, own string) {
@@ -109,7 +109,7 @@ func (p *controlPlane) cordons(ctx context.Context, a kube.API) {
 	p.must(a.Cordon(ctx, testNode, "upgrade"))
 	see(true, "upgrade")
 	p.must(a.SetAnnotations(ctx, testNode, map[string]string{"example.test/x": "y"}, nil))
-	kubectl("kubectl-cordon", true) // it is cordoned: this changes nothing
+	kubectl("kubectl-cordon", true) // it is already cordoned: this changes nothing
 	see(true, "upgrade")
 	p.must(a.Uncordon(ctx, testNode))
 	see(false, "")
@@ -122,7 +122,7 @@ func (p *controlPlane) cordons(ctx context.Context, a kube.API) {
 	p.must(a.Uncordon(ctx, testNode))
 	see(true, "")
 	if n, err := a.Node(ctx, testNode); err != nil || n.Annotations[kube.CordonedBy] != "" {
-		p.t.Errorf("the note is there still: %v, %v", n.Annotations, err)
+		p.t.Errorf("the note is still there: %v, %v", n.Annotations, err)
 	}
 	kubectl("kubectl-uncordon", false)
 }
@@ -149,7 +149,7 @@ func (p *controlPlane) run(ctx context.Context, a kube.API, id string, step step
 	return c.Outputs
 }
 
-// waitFor lets a gate end by its bound and looks at what it says.
+// waitFor lets a gate time out and checks its error.
 func (p *controlPlane) waitFor(ctx context.Context, a kube.API, step steps.ClusterStep, want string) {
 	p.t.Helper()
 	p.until(20*time.Second, "the gate says "+want, func(ctx context.Context) error {
@@ -184,7 +184,7 @@ func whoami(ctx context.Context, c *kubernetes.Clientset) (string, error) {
 	return r.Status.UserInfo.Username, nil
 }
 
-// mint creates a token by its step and authenticates with it.
+// mint creates a token with its step and authenticates with it.
 func (p *controlPlane) mint(ctx context.Context, a kube.API) (kube.BootstrapToken, *kubernetes.Clientset) {
 	out := p.run(ctx, a, "bootstrap_token", &kinds.BootstrapToken{TTL: "5m"})
 	have, err := a.BootstrapTokens(ctx, testNode)
@@ -252,7 +252,7 @@ func (p *controlPlane) approve(ctx context.Context, a kube.API, name string) (ce
 	return q.Status.Certificate
 }
 
-// denied: a later request counts before the earlier one that was granted.
+// denied: a later request that was denied outweighs an earlier one that was granted.
 func (p *controlPlane) denied(ctx context.Context, a kube.API, bootstrap *kubernetes.Clientset, key crypto.Signer) {
 	first, err := a.SigningRequests(ctx, testNode)
 	p.must(err)
@@ -321,14 +321,14 @@ func (p *controlPlane) labelsAndTaints(ctx context.Context, a kube.API) {
 		p.t.Errorf("a wrong taint: %v", err)
 	}
 	if err := a.SetLabels(ctx, "win-9", map[string]string{"a": "b"}, nil); !errors.Is(err, fs.ErrNotExist) {
-		p.t.Errorf("labels of no Node: %v", err)
+		p.t.Errorf("labels of an absent Node: %v", err)
 	}
 	if err := a.SetTaints(ctx, "win-9", []kube.Taint{{Key: "a", Effect: "NoSchedule"}}, nil); !errors.Is(err,
 		fs.ErrNotExist) {
-		p.t.Errorf("taints of no Node: %v", err)
+		p.t.Errorf("taints of an absent Node: %v", err)
 	}
 	if err := a.SetLabels(ctx, testNode, map[string]string{"a": "not a label!"}, nil); err == nil {
-		p.t.Error("a wrong label is taken")
+		p.t.Error("a wrong label is accepted")
 	}
 }
 
@@ -351,7 +351,7 @@ func (p *controlPlane) readiness(ctx context.Context, a kube.API, kubelet *kuber
 	p.run(ctx, a, "ready", &kinds.NodeReady{})
 }
 
-// account creates an account, and uses its token for what it may and may not do.
+// account creates an account, and tries what its token may and may not do.
 func (p *controlPlane) account(ctx context.Context, a kube.API) {
 	account := &kinds.ServiceAccount{Namespace: "kube-flannel", Name: "flannel", ClusterRole: "flannel",
 		Rules: []kube.Rule{
@@ -393,6 +393,6 @@ func (p *controlPlane) account(ctx context.Context, a kube.API) {
 	}
 	if _, err := (&kinds.ServiceAccountToken{Namespace: "kube-system", Name: "nobody"}).Apply(ctx, a, e,
 		steps.Change{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
-		p.t.Errorf("token of nobody: %v", err)
+		p.t.Errorf("token of an absent account: %v", err)
 	}
 }

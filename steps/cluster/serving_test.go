@@ -21,7 +21,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// servingCSR is what a kubelet asks for.
+// servingCSR is the request of a kubelet.
 func servingCSR(t *testing.T, name, user string, created time.Time) certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,8 +43,8 @@ func servingCSR(t *testing.T, name, user string, created time.Time) certificates
 			Usages:  []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}}}
 }
 
-// TestServingRequests: those of the node's own user, as they are asked for, newest
-// first; an approval is one condition, given once.
+// TestServingRequests: the list holds the requests of the node's own user, newest first.
+// An approval is one condition, set once.
 func TestServingRequests(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	list := certificatesv1.CertificateSigningRequestList{Items: []certificatesv1.CertificateSigningRequest{
@@ -93,7 +93,7 @@ func TestServingRequests(t *testing.T) {
 		t.Errorf("(-want +have):\n%s", d)
 	}
 	if have[2].CommonName != "" || len(have[2].DNSNames)+len(have[2].IPs) != 0 {
-		t.Errorf("a request that is none asks for %+v", have[2])
+		t.Errorf("an invalid request asks for %+v", have[2])
 	}
 	for range 2 {
 		if err := a.ApproveRequest(t.Context(), "csr-new"); err != nil {

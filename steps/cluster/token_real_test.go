@@ -18,7 +18,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestTokensOfNode: a copy of the token of a node's component ends with its Node, on a server that caps its life.
+// TestTokensOfNode: a copy of a component's token becomes invalid with its Node, on a server that limits its lifetime.
 func TestTokensOfNode(t *testing.T) {
 	p := startControlPlane(t, "--service-account-max-token-expiration=1h")
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -41,7 +41,7 @@ func TestTokensOfNode(t *testing.T) {
 		TTL: "24h"})["token"]
 	first, err := kube.ParseToken(token)
 	if err != nil || !first.EndsWith(string(uids[testNode])) || first.Ends.Sub(first.Issued) != time.Hour {
-		t.Fatalf("%+v, %v: not bound to the Node, or not of the life that the API server grants", first, err)
+		t.Fatalf("%+v, %v: not bound to the Node, or not with the lifetime that the API server grants", first, err)
 	}
 
 	_, err = whoami(ctx, p.as(rest.Config{BearerToken: token}))
@@ -51,7 +51,7 @@ func TestTokensOfNode(t *testing.T) {
 	p.bySecret(ctx, a, account, uids)
 }
 
-// bySecret: a token that is bound to a Secret ends when a leave deletes it.
+// bySecret: a token that is bound to a Secret becomes invalid when a leave deletes the Secret.
 func (p *controlPlane) bySecret(ctx context.Context, a kube.API, account string, uids map[string]types.UID) {
 	p.t.Helper()
 	k := a.(*client)

@@ -16,8 +16,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestTokenBinding: tokens are bound to the Node from 1.31 on; where the API server is older, or says that it does
-// not, to a Secret that the Node owns.
+// TestTokenBinding: from 1.31 on, tokens are bound to the Node. If the API server is older, or refuses that, they are
+// bound to a Secret that the Node owns.
 func TestTokenBinding(t *testing.T) {
 	for _, c := range []struct {
 		name, version string

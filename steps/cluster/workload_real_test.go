@@ -20,8 +20,8 @@ import (
 	"nodejoin/steps/verify"
 )
 
-// workloads makes what verify makes, plays the scheduler and the kubelet, and looks at
-// each stage; then verify itself runs, with neither.
+// workloads creates what verify creates, plays the scheduler and the kubelet, and checks
+// each stage; then verify itself runs without either.
 func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kubernetes.Clientset) {
 	const ns, label = "nodejoin-verify-test", "example.test/verify"
 	p.must(a.MakeNamespace(ctx, kube.Namespace{Name: ns,
@@ -121,7 +121,7 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 		p.t.Errorf("ready: %+v", s)
 	}
 
-	// No kubelet ends the pod, so that it goes only when it is not waited for.
+	// No kubelet ends the pod, so it disappears only if the deletion does not wait for it.
 	p.must(a.EndNamespace(ctx, ns))
 	p.must(a.EndNamespace(ctx, ns)) // again is not an error
 	p.until(30*time.Second, "the namespace says what remains of it", func(ctx context.Context) error {
@@ -142,8 +142,8 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 	p.must(a.EndNamespace(ctx, ns)) // absence is not an error
 	p.must(a.EndPods(ctx, ns))
 
-	// verify says what it waited for, and leaves nothing. The Node is Ready however long
-	// it took to come here.
+	// verify reports what it waited for, and leaves nothing. The Node is Ready, however long
+	// the test took so far.
 	p.until(10*time.Second, "the kubelet says again that it is ready", func(ctx context.Context) error {
 		n, err := kubelet.CoreV1().Nodes().Get(ctx, testNode, metav1.GetOptions{})
 		if err != nil {
@@ -158,7 +158,7 @@ func (p *controlPlane) workloads(ctx context.Context, a kube.API, kubelet *kuber
 	p.refused(ctx, a)
 }
 
-// verifies runs verify, and wants its web server to fail and say why, and nothing to be left.
+// verifies runs verify. Its web server must fail and say why, and nothing may be left.
 func (p *controlPlane) verifies(ctx context.Context, a kube.API, has ...string) {
 	p.t.Helper()
 	r, err := verify.Run(ctx, verify.Options{API: a, Targets: []verify.Target{{Node: testNode}},
@@ -189,8 +189,8 @@ func (p *controlPlane) verifies(ctx context.Context, a kube.API, has ...string) 
 	}
 }
 
-// refused: a cluster that refuses every pod of verify, by a policy or because its user
-// may not make any, has failed.
+// refused: verify fails if the cluster refuses all its pods, by a policy or because its user
+// may not create any.
 func (p *controlPlane) refused(ctx context.Context, a kube.API) {
 	const name = "nodejoin-verify-user"
 	_, err := p.admin.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx,

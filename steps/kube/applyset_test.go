@@ -6,7 +6,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// The id is that which kubectl computes of the parent: sha256 of "nodejoin-demo.kube-system.ConfigMap.", in the
+// kubectl computes the same id for the parent: sha256 of "nodejoin-demo.kube-system.ConfigMap.", in the
 // URL-safe alphabet of base64 without padding.
 func TestApplySetID(t *testing.T) {
 	id := (kube.ApplySet{Plan: "demo"}).ID()

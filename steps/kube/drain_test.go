@@ -12,16 +12,16 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// pods is the part of a cluster that a drain asks. An evicted pod ends at its next look
-// but grace ones.
+// pods is the part of a cluster that a drain uses. Its first grace lists still show an
+// evicted pod.
 type pods struct {
 	kube.API
 	list    []kube.Pod
 	refuse  map[string]int // name -> how often its budget refuses; -1 = forever
-	grace   int            // looks that an evicted pod is still seen
+	grace   int            // how many lists still show an evicted pod
 	evicted []string
 	asked   int // Evict calls
-	down    int // looks, counted from the second, that are not answered
+	down    int // how many lists fail, from the second on
 	looks   int
 }
 
@@ -89,7 +89,7 @@ func TestDrain(t *testing.T) {
 				var blocked *kube.BlockedError
 				if c.blocked != "" {
 					if !errors.As(err, &blocked) || !strings.HasSuffix(err.Error(), c.blocked) {
-						t.Errorf("%v, want that it is blocked by %s", err, c.blocked)
+						t.Errorf("%v, want it blocked by %s", err, c.blocked)
 					}
 				} else if err != nil {
 					t.Error(err)
@@ -102,7 +102,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A drain that a budget holds up ends at its bound, and says which pod it was.
+// A drain that a budget blocks times out and names the pod.
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &pods{list: []kube.Pod{pod("web", "ReplicaSet")}, refuse: map[string]int{"web": -1}}
@@ -118,12 +118,12 @@ func TestDrainIsBounded(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		if len(told) != 1 || len(told[0].Refused) != 1 {
-			t.Errorf("progress %v, want one word of the one pod", told)
+			t.Errorf("progress %v, want one message about the one pod", told)
 		}
 	})
 }
 
-// A cluster that never answered is no empty node.
+// A cluster that never answers does not mean an empty node.
 func TestDrainUnanswered(t *testing.T) {
 	c := &pods{looks: 1, down: 1, list: []kube.Pod{pod("web", "ReplicaSet")}}
 	if err := kube.Drain(t.Context(), c, "n", kube.DrainOptions{}); !errors.Is(err, kube.ErrUnreachable) {

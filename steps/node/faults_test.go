@@ -24,7 +24,7 @@ type faulty struct {
 	tries  int            // starts that failed
 }
 
-// host is the machine as its guard has it.
+// host is the machine as its guard sees it.
 func (f *faulty) host() host.Host {
 	return fullDisk{host.Intercept(f.Host, func(op, subject string) error {
 		if op != "start service" {
@@ -39,7 +39,7 @@ func (f *faulty) host() host.Host {
 	}), f}
 }
 
-// fullDisk is a machine whose disk is full at times.
+// fullDisk is a machine whose disk is sometimes full.
 type fullDisk struct {
 	host.Host
 	f *faulty
@@ -116,8 +116,8 @@ var faults = []struct {
 	}},
 }
 
-// TestDayOfFaults: 200 faults on one day. Each is fixed, or reported, after 75 seconds at most; no service is started
-// more often than things happened to it; in the end everything is in order.
+// TestDayOfFaults: 200 faults on one day. Each is fixed or reported within 75 seconds. No service starts more often
+// than it had faults, and at the end everything is in order.
 func TestDayOfFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func TestDayOfFaults(t *testing.T) {
 	})
 }
 
-// wrong says what of the machine does not work.
+// wrong reports what does not work on the machine.
 func (f *faulty) wrong(ctx context.Context) string {
 	for _, name := range []string{"a", "b"} {
 		if s, err := f.Service(ctx, name); err != nil || s.State != host.ServiceRunning {

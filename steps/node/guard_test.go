@@ -41,7 +41,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine { return newGuarded(t, nil) }
 
-// newGuarded is a machine whose service is its guard, too.
+// newGuarded is a machine whose boot part configures the guard; a nil guard has no configuration.
 func newGuarded(t *testing.T, guard *steps.Guard) *machine {
 	t.Helper()
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
@@ -158,7 +158,7 @@ func (m *machine) stop(names ...string) {
 	}
 }
 
-// TestInOrder: nothing is changed, and the lock is not asked for: another run may hold it.
+// TestInOrder: the guard changes nothing, and does not take the lock: another run may hold it.
 func TestInOrder(t *testing.T) {
 	m := newMachine(t)
 	other := hostlock.New(m.lockDir)
@@ -176,8 +176,8 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestHeals: what a boot has broken works again, also where a value is only known then;
-// what was done is said in the log and in the report.
+// TestHeals: the guard fixes what a boot broke, even if a value is known only then. The log
+// and the report say what it did.
 func TestHeals(t *testing.T) {
 	m := newMachine(t)
 	m.stop("b", "a")
@@ -213,7 +213,7 @@ func TestHeals(t *testing.T) {
 	}
 }
 
-// TestTriesAgain: a failure is reported once, and tried again until it is over.
+// TestTriesAgain: the guard reports a failure once, and retries until it succeeds.
 func TestTriesAgain(t *testing.T) {
 	m := newMachine(t)
 	m.stop("b", "a")
@@ -235,8 +235,8 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// TestWaitsForAnotherRun: nothing is changed while another run holds the machine, and
-// what that run has done by itself is not done again.
+// TestWaitsForAnotherRun: the guard changes nothing while another run holds the lock, and
+// does not repeat what that run did.
 func TestWaitsForAnotherRun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -293,8 +293,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestNoPlan: a file that is missing, damaged, of another version or with steps that no
-// machine can do is refused, and that is reported.
+// TestNoPlan: the guard refuses a file that is missing, damaged, of another version or with
+// steps that no machine can do, and reports that.
 func TestNoPlan(t *testing.T) {
 	for name, text := range map[string]string{"missing": "", "damaged": "{", "newer": `{"version":3}`,
 		"cluster": `{"version":2,"steps":[{"id":"x","kind":"node_ready","args":{}}]}`} {
@@ -342,7 +342,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// starting is a machine whose network cannot be asked yet.
+// starting is a machine whose network cannot be queried yet.
 type starting struct {
 	host.Host
 	failures int
@@ -356,7 +356,7 @@ func (s *starting) Facts(ctx context.Context) (host.Facts, error) {
 	return s.Host.Facts(ctx)
 }
 
-// TestMachineThatStarts: a machine that cannot say yet what it is gets asked again, and the node is brought back.
+// TestMachineThatStarts: the guard retries while a machine cannot report its facts yet, then restores the node.
 func TestMachineThatStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t)

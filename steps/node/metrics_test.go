@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TestMetrics: the text of the metrics has no problem for promtool, is served on the loopback, and is the textfile.
+// TestMetrics: promtool finds no problem in the metrics, which are served on loopback and written to the textfile.
 func TestMetrics(t *testing.T) {
 	since := time.Unix(1700000000, 0)
 	s := steps.GuardState{At: since, Checks: 7, Fixes: 2, Failures: 1, Problems: []steps.GuardProblem{

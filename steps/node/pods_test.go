@@ -38,7 +38,7 @@ func (p *withPods) RemovePod(_ context.Context, cri, id string) error {
 	return nil
 }
 
-// TestPodsEndWithTheirNetwork: pods whose network was lost are ended, once; a service that ends costs none its life.
+// TestPodsEndWithTheirNetwork: the guard ends pods that lost their network, once; it ends none because a service ends.
 func TestPodsEndWithTheirNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -71,8 +71,8 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 	})
 }
 
-// TestPodsEndWithTheirEndpoints: a restart of HNS that keeps the network but forgets the endpoints of the pods ends
-// these; one that keeps the endpoints does not.
+// TestPodsEndWithTheirEndpoints: the guard ends pods if a restart of HNS keeps the network but loses their endpoints.
+// If HNS keeps the endpoints, the pods stay.
 func TestPodsEndWithTheirEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -16,11 +16,11 @@ import (
 
 var errKilled = errors.New("killed")
 
-// TestRemovedStaysRemoved: a machine boots after a run that was killed anywhere in the removal of all that its
-// boot part names. What was to go is neither made nor started again, and holds up nothing; the next run
-// finishes the removal.
+// TestRemovedStaysRemoved: a run is killed anywhere in the removal of all that the machine's boot part names, and the
+// machine boots. The guard does not make or start any of it again, and does not wait for it; the next run finishes the
+// removal.
 func TestRemovedStaysRemoved(t *testing.T) {
-	const marked = 1 // by the first mutating call: the record names what goes
+	const marked = 1 // by the first mutating call: the record names what is removed
 	for n, done := marked, false; !done; n++ {
 		t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
 			m := newMachine(t)
@@ -56,7 +56,7 @@ func TestRemovedStaysRemoved(t *testing.T) {
 	}
 }
 
-// plan applies list as the whole of a plan, and removes what that no longer names; done = all of it.
+// plan applies list as a whole plan, and removes what the plan no longer names; done = nothing failed.
 func (m *machine) plan(h host.Host, list ...steps.Spec) (done bool) {
 	m.t.Helper()
 	x := executor.NewExecutor(kinds.Catalog(), h, none{}, func(event.Event) {})

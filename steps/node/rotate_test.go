@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// TestCutLog: a log that is over its bound is cut while its program has it open, and what the
-// program writes next is at its beginning.
+// TestCutLog: a log over its limit is cut while its program has it open. What the program writes
+// next is at the beginning of the log.
 func TestCutLog(t *testing.T) {
 	dir, err := os.MkdirTemp("", "nodejoin-test")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestCutLog(t *testing.T) {
 	if err := program.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{log, log + olderLog, dir} { // Wine 8 lacks what t.TempDir removes with
+	for _, path := range []string{log, log + olderLog, dir} { // Wine 8 lacks the call that t.TempDir removes with
 		if err := os.Remove(path); err != nil {
 			t.Error(err)
 		}

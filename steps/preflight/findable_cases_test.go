@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// narrowSSH has the rule of OpenSSH as it comes with Windows Server 2025, and a plan that makes no rules.
+// narrowSSH has the OpenSSH rule of a new Windows Server 2025, and a plan that makes no rules.
 func narrowSSH(s *stepstest.Survey, makesSwitch bool) {
 	s.Args.SSHPort, s.Args.FirewallOff, s.Args.Switch = 22, true, makesSwitch
 	s.Text(openSSHRules, "OpenSSH-Server-In-TCP", "v2.33|Action=Allow|Active=TRUE|Dir=In|Protocol=6|"+
@@ -29,12 +29,12 @@ func ethernet(name string, addresses ...string) host.Adapter {
 	return host.Adapter{Name: name, Addresses: addresses, Gateway: true}
 }
 
-// findableCases: what provokes each finding, and what comes near to it and does not.
+// findableCases: for each finding, a case that provokes it and a close one that does not.
 var findableCases = []struct {
 	id      string
 	provoke func(s *stepstest.Survey)
 	near    func(s *stepstest.Survey)
-	has     string // part of what is seen
+	has     string // part of the observation
 }{
 	{id: "operating-system", provoke: func(s *stepstest.Survey) { s.Args.OS = "linux" },
 		near: func(s *stepstest.Survey) { s.Args.OS = "" }, has: "runs windows, the plan wants linux"},
@@ -135,7 +135,7 @@ var findableCases = []struct {
 		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`, `C:\opt\cni\bin\x`},
 			[]string{`C:\OPT`, `C:\opt\cni\bin`}
 		s.File(`C:\opt\cni\bin\x\y`)
-	}, near: func(s *stepstest.Survey) { // closed by a step, not there, and beside them
+	}, near: func(s *stepstest.Survey) { // a folder that a step closes, a missing one, and an unrelated one
 		s.Args.Guarded, s.Quirks.Open = []string{`C:\k`, `C:\opt\cni\bin`}, []string{`C:\k`, `C:\opt`, `C:\etc`}
 		s.File(`C:\etc\cni\x`)
 	}, has: `users who are not administrators may rename  C:\opt or`},
@@ -173,7 +173,7 @@ var findableCases = []struct {
 		s.Running("sshd") // its start type is manual
 	}, near: func(s *stepstest.Survey) {
 		s.Args.SSHPort, s.Args.Reboots = 22, true
-		s.Service("sshd", false) // not what answers
+		s.Service("sshd", false) // not the server that answers
 	}, has: "the start type of service sshd is manual"},
 	{id: "ssh-start-later", provoke: func(s *stepstest.Survey) {
 		s.Args.SSHPort = 22
@@ -227,7 +227,7 @@ var findableCases = []struct {
 		s.Quirks.TCP = "connection refused"
 		s.Env("HTTP_PROXY", "http://user:word@proxy.example:3128")
 	}, near: func(s *stepstest.Survey) {
-		s.Quirks.TCP = "connection refused" // of the machine's proxy, in whose stead the plan gives another
+		s.Quirks.TCP = "connection refused" // of the machine's proxy, which the plan replaces
 		s.Args.Proxy = true
 		s.Env("HTTP_PROXY", "http://proxy.example:3128")
 	}, has: "the proxy proxy.example:3128 of the machine's environment does not answer"},
@@ -278,7 +278,7 @@ var findableCases = []struct {
 		has:  "subnet.env"},
 }
 
-// TestSSHOfPublicNetworks: SSH stays reachable where the switch is there already, and where the firewall is off.
+// TestSSHOfPublicNetworks: SSH stays reachable if the switch already exists, and if the firewall is off.
 func TestSSHOfPublicNetworks(t *testing.T) {
 	for name, near := range map[string]func(s *stepstest.Survey){
 		"a switch": func(s *stepstest.Survey) { s.Adapters(ethernet("vEthernet (Ethernet)", "192.0.2.10/24")) },
@@ -303,7 +303,7 @@ func TestSSHOfPublicNetworks(t *testing.T) {
 // openFirewall is the registry key with the settings of the firewall for public networks.
 const openFirewall = `HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\PublicProfile`
 
-// forwarded is a machine to whose sshd a router forwards another port.
+// forwarded is a machine behind a router that forwards another port to its sshd.
 type forwarded struct{ host.Host }
 
 func (f forwarded) Listeners(ctx context.Context) ([]host.Listener, error) {
@@ -311,8 +311,8 @@ func (f forwarded) Listeners(ctx context.Context) ([]host.Listener, error) {
 	return []host.Listener{{Protocol: "tcp", Port: 5985, PID: 4}, {Protocol: "tcp", Port: 22, PID: svc.PID}}, err
 }
 
-// TestForwardedSSH: the rule of the plan is for the port of the connection, and shuts out nobody only if that is the
-// one at which sshd listens.
+// TestForwardedSSH: the plan's rule is for the port of the connection. It keeps SSH reachable only if sshd listens on
+// that port.
 func TestForwardedSSH(t *testing.T) {
 	for port, want := range map[int]bool{2222: true, 22: false} {
 		s := stepstest.NewSurvey(t)

@@ -17,13 +17,13 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// apiCert is a certificate of an API server, with the CA that has signed it.
+// apiCert is a certificate of an API server, with the CA that signed it.
 type apiCert struct {
 	der []byte
 	ca  string // PEM
 }
 
-// newAPICert makes one for a name, which ended an hour ago where name is "old.example".
+// newAPICert makes a certificate for a name. The one for "old.example" expired an hour ago.
 func newAPICert(t *testing.T, name string) apiCert {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -45,7 +45,7 @@ func newAPICert(t *testing.T, name string) apiCert {
 	return apiCert{der: der, ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))}
 }
 
-// TestPreflightAPICertificate: the API server is judged as a kubelet does it.
+// TestPreflightAPICertificate: preflight checks the API server's certificate as a kubelet does.
 func TestPreflightAPICertificate(t *testing.T) {
 	for _, c := range []struct {
 		what, server, named, has string
@@ -90,7 +90,7 @@ func TestPreflightAPICertificate(t *testing.T) {
 	}
 }
 
-// serves has the API server show a certificate, in a cluster with the CA of another.
+// serves makes the API server show a certificate, in a cluster with the CA of another one.
 func serves(s *stepstest.Survey, shown, cluster apiCert) {
 	s.Quirks.APICertificates, s.Args.CA = [][]byte{shown.der}, cluster.ca
 }

@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
-// TestFindables provokes every finding, and comes near to it. A row of the table
-// without both is a failure.
+// TestFindables provokes every finding, and also comes close without provoking it. A row
+// of the table without both cases fails.
 func TestFindables(t *testing.T) {
 	var ids []string
 	for _, c := range findableCases {
@@ -25,17 +25,17 @@ func TestFindables(t *testing.T) {
 			i := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })
 			if i < 0 || !strings.Contains(list[i].Observed, c.has) || list[i].Why == "" || list[i].Remedy == "" ||
 				list[i].Unasked {
-				t.Fatalf("not found, want %q in what is seen: %+v", c.has, list)
+				t.Fatalf("not found, want %q in an observation: %+v", c.has, list)
 			}
 			has := refused != nil && strings.Contains(refused.Detail, c.id+": ")
 			if has != (list[i].Severity == steps.SeverityError) {
-				t.Errorf("severity %s, and the check gives %v", list[i].Severity, refused)
+				t.Errorf("severity %s, but the check returns %v", list[i].Severity, refused)
 			}
 			s = stepstest.NewSurvey(t)
 			c.near(s)
 			list, _ = s.Findings()
 			if slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == c.id && !f.Unasked }) {
-				t.Errorf("found, where it is not so: %+v", list)
+				t.Errorf("found where it must not be: %+v", list)
 			}
 			s = stepstest.NewSurvey(t)
 			c.provoke(s)
@@ -43,7 +43,7 @@ func TestFindables(t *testing.T) {
 			list, refused = s.Findings()
 			if refused != nil && strings.Contains(refused.Detail, c.id+": ") ||
 				!list[slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == c.id })].Waived {
-				t.Errorf("waived, and yet: %+v, %v", list, refused)
+				t.Errorf("waived, but found: %+v, %v", list, refused)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestFindables(t *testing.T) {
 	}
 }
 
-// TestPreflightInOrder: a machine in good order has nothing but notes.
+// TestPreflightInOrder: a healthy machine has only notes.
 func TestPreflightInOrder(t *testing.T) {
 	list, refused := stepstest.NewSurvey(t).Findings()
 	if refused != nil || slices.ContainsFunc(list, func(f steps.Finding) bool {
@@ -71,7 +71,7 @@ func TestPreflightInOrder(t *testing.T) {
 	}
 }
 
-// TestPreflightRevisions: a fault that updates brought and ended is known by its range.
+// TestPreflightRevisions: a bug that one update brought and another fixed is found by its range.
 func TestPreflightRevisions(t *testing.T) {
 	for revision, broken := range map[uint64]bool{2581: false, 2582: true, 2600: true, 2654: true, 2655: false} {
 		s := stepstest.NewSurvey(t)
@@ -86,7 +86,7 @@ func TestPreflightRevisions(t *testing.T) {
 	}
 }
 
-// TestPreflightFamilies: the networks of IPv6 are kept apart from the machine's, too.
+// TestPreflightFamilies: IPv6 networks must not overlap with the machine's, either.
 func TestPreflightFamilies(t *testing.T) {
 	for address, told := range map[string]string{
 		"fd00:10:244:7::5/64":   "fd00:10:244:7::/64 of Storage overlaps that of the pods, fd00:10:244::/56",
@@ -104,7 +104,7 @@ func TestPreflightFamilies(t *testing.T) {
 	}
 }
 
-// TestPreflightAddress6: the machine has the address of IPv6 that the plan says.
+// TestPreflightAddress6: the machine must have the IPv6 address in the plan.
 func TestPreflightAddress6(t *testing.T) {
 	for _, machine := range []string{"", "fd00::11", "fd00::10"} {
 		s := stepstest.NewSurvey(t)
@@ -119,7 +119,7 @@ func TestPreflightAddress6(t *testing.T) {
 	}
 }
 
-// TestPreflightPlaceholder: where the plan wants that network, no adapter has an address of it.
+// TestPreflightPlaceholder: if the plan wants the placeholder network, no adapter may have an address in it.
 func TestPreflightPlaceholder(t *testing.T) {
 	for placeholder, want := range map[string]string{"": "",
 		"192.168.255.0/30": "192.168.255.0/24 of Storage overlaps that of the placeholder on the adapter, " +
@@ -136,7 +136,7 @@ func TestPreflightPlaceholder(t *testing.T) {
 	}
 }
 
-// TestPreflightNamed: a machine that the plan gives its name is not told to have another.
+// TestPreflightNamed: if the plan names the machine, no remedy asks for another name.
 func TestPreflightNamed(t *testing.T) {
 	for _, named := range []bool{false, true} {
 		s := stepstest.NewSurvey(t)
@@ -158,7 +158,7 @@ func TestPreflightNamed(t *testing.T) {
 	}
 }
 
-// TestPreflightHostName: names of RFC 1123, which have no case.
+// TestPreflightHostName: names follow RFC 1123, which ignores case.
 func TestPreflightHostName(t *testing.T) {
 	for name, has := range map[string]string{
 		"WIN-1": "", "7": "", "win-1.10.example": "", strings.Repeat("a", 63): "",
@@ -175,7 +175,7 @@ func TestPreflightHostName(t *testing.T) {
 	}
 }
 
-// TestPreflightUnasked: what could not be asked is never taken for an answer.
+// TestPreflightUnasked: "could not ask" never counts as an answer.
 func TestPreflightUnasked(t *testing.T) {
 	for question, ids := range map[string][]string{
 		"Adapters": {"network-overlap", "default-routes", "address-leased"}, "Listeners": {"port-taken"},
@@ -193,13 +193,13 @@ func TestPreflightUnasked(t *testing.T) {
 			if i < 0 {
 				t.Errorf("%s: no finding %s: %+v", question, id, list)
 			} else if list[i].Severity == steps.SeverityError && (refused == nil || !strings.Contains(refused.Detail, id)) {
-				t.Errorf("%s: %s is not asked, and yet %v", question, id, refused)
+				t.Errorf("%s: %s could not be asked, but the check returns %v", question, id, refused)
 			}
 		}
 	}
 }
 
-// TestPreflightProxyExceptions: the API server, and the cluster's networks as a whole.
+// TestPreflightProxyExceptions: they must cover the API server and the whole of the cluster's networks.
 func TestPreflightProxyExceptions(t *testing.T) {
 	for exceptions, want := range map[string]string{
 		"*":                                        "",
@@ -225,13 +225,13 @@ func TestPreflightProxyExceptions(t *testing.T) {
 	}
 }
 
-// TestPreflightProxies: each of the plan's and of the machine's proxies is asked once,
-// and no more of it is told than where it is.
+// TestPreflightProxies: each proxy of the plan and of the machine is asked once, and only
+// its address is reported.
 func TestPreflightProxies(t *testing.T) {
 	for _, c := range []struct {
 		name, tcp, http, https string
 		plan                   []string
-		want                   []string // what is seen
+		want                   []string // the observations
 		unasked                bool
 	}{
 		{name: "answers", http: "http://proxy.example:3128"},
@@ -272,7 +272,7 @@ func TestPreflightProxies(t *testing.T) {
 	}
 }
 
-// TestDefenderOfRuntime: what Defender is to leave alone is the runtime that the node has.
+// TestDefenderOfRuntime: Defender must exclude the runtime that the node has.
 func TestDefenderOfRuntime(t *testing.T) {
 	for _, c := range []struct{ excluded, seen string }{
 		{`C:\Program Files\containerd\containerd.exe`, "Defender runs and scans docker"},
@@ -290,7 +290,7 @@ func TestDefenderOfRuntime(t *testing.T) {
 			}
 		}
 		if seen != c.seen {
-			t.Errorf("%s is excluded: found is %q, want %q", c.excluded, seen, c.seen)
+			t.Errorf("%s is excluded: found %q, want %q", c.excluded, seen, c.seen)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func run(t *testing.T, h host.Host, req selftest.Request) selftest.Report {
 	return r
 }
 
-// TestRun: a machine that behaves answers every question as expected, and is as it was.
+// TestRun: a healthy machine answers every question as expected, and is unchanged afterwards.
 func TestRun(t *testing.T) {
 	for system, least := range map[string]int{"windows": 35, "linux": 20} {
 		h := open(t, system)
@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestAreas: only those that are asked for run.
+// TestAreas: only the requested areas run.
 func TestAreas(t *testing.T) {
 	req, err := selftest.Parse("registry,files")
 	if err != nil {
@@ -76,8 +76,8 @@ func TestAreas(t *testing.T) {
 	}
 }
 
-// TestInterrupted: whichever call fails from then on, the next test removes what was left, and the failed one
-// does not say that the machine is as it was while it is not.
+// TestInterrupted: wherever a test is interrupted, the next one removes what was left, and the interrupted one does
+// not claim that the machine is unchanged when it is not.
 func TestInterrupted(t *testing.T) {
 	for _, system := range []string{"windows", "linux"} {
 		for at := 1; ; at++ {
@@ -103,7 +103,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestNotAsBefore: what cannot be removed is said.
+// TestNotAsBefore: the report names what could not be removed.
 func TestNotAsBefore(t *testing.T) {
 	for op, want := range map[string]string{"delete firewall rule": "rule nodejoin-selftest",
 		"delete service": "service nodejoin-selftest", "unset environment": "NODEJOIN_SELFTEST"} {

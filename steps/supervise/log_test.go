@@ -42,8 +42,8 @@ func TestLogKeepsNone(t *testing.T) {
 	}
 }
 
-// TestLogLosesNothing: whatever is written stands in the files, oldest first, and
-// no file is larger than its limit.
+// TestLogLosesNothing: the files hold all that was written, oldest first, and no file
+// is larger than its limit.
 func TestLogLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "supervise-")
@@ -100,7 +100,7 @@ func TestLogCannotRotate(t *testing.T) {
 	l.Close()
 	b, err := os.ReadFile(path + ".1")
 	if err != nil || len(b) > 8 {
-		t.Errorf("it rotates no more: %q %v", b, err)
+		t.Errorf("it no longer rotates: %q %v", b, err)
 	}
 }
 

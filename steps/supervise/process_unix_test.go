@@ -45,7 +45,7 @@ func runSupervisor(t *testing.T, script string, flags ...string) (*exec.Cmd, str
 	return cmd, log
 }
 
-// awaitLog waits for a match in the log and gives the log.
+// awaitLog waits for a match in the log and returns the log.
 func awaitLog(t *testing.T, path, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -112,7 +112,7 @@ func TestRestartsRealProgram(t *testing.T) {
 	}
 }
 
-// TestStopEndsTree: the program hears SIGTERM, and what it leaves running goes too.
+// TestStopEndsTree: the program gets SIGTERM, and what it leaves running ends too.
 func TestStopEndsTree(t *testing.T) {
 	cmd, log := runSupervisor(t,
 		`trap 'echo heard; exit 0' TERM; `+

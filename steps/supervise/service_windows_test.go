@@ -24,7 +24,7 @@ import (
 const (
 	asSupervisor = "test-supervise"
 	asProgram    = "test-program" // starts a child, ends when it is interrupted
-	asDeaf       = "test-deaf"    // ends by force alone
+	asDeaf       = "test-deaf"    // ends only by force
 	asShort      = "test-short"   // ends at once
 )
 
@@ -68,7 +68,7 @@ func testProgram() int {
 	}
 }
 
-// service registers a supervisor of this program and gives it with its log.
+// service registers a supervisor of this program and returns it with its log.
 func service(t *testing.T, kind string) (*mgr.Service, string) {
 	t.Helper()
 	m, err := mgr.Connect()
@@ -144,7 +144,7 @@ func awaitText(t *testing.T, path, pattern string) string {
 	}
 }
 
-// awaitEnd waits until the process that the log names runs no more.
+// awaitEnd waits until the process that the log names no longer runs.
 func awaitEnd(t *testing.T, log, pattern string) {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(log)
@@ -214,7 +214,7 @@ func TestServiceRestarts(t *testing.T) {
 	awaitState(t, s, svc.Running)
 }
 
-// TestKilledSupervisor: nothing that it ran outlives it.
+// TestKilledSupervisor: no program outlives its killed supervisor.
 func TestKilledSupervisor(t *testing.T) {
 	s, log := service(t, asProgram)
 	if err := s.Start(); err != nil {

@@ -75,7 +75,7 @@ func TestBackoff(t *testing.T) {
 			t.Error(diff)
 		}
 		if told != 1 {
-			t.Errorf("told %d times that the program runs", told)
+			t.Errorf("reported %d times that the program runs", told)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestBackoff(t *testing.T) {
 func TestFirstStartFails(t *testing.T) {
 	log := testLog(t, filepath.Join(t.TempDir(), "x.log"), 1<<20, 1)
 	want := errors.New("no such program")
-	s := &supervisor{delay: time.Second, log: log, started: func() { t.Error("told that it runs") },
+	s := &supervisor{delay: time.Second, log: log, started: func() { t.Error("reported that it runs") },
 		start: func() (program, error) { return nil, want }}
 	if err := s.run(t.Context()); !errors.Is(err, want) {
 		t.Errorf("have %v", err)
@@ -148,7 +148,7 @@ func TestParse(t *testing.T) {
 		"--name n --log l --log-keep -1 -- p", "--name n --log l --restart-delay 0s -- p",
 		"--name n --log l --restart-delay 31s -- p", "--title n"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
-			t.Errorf("%q is taken", args)
+			t.Errorf("%q is accepted", args)
 		}
 	}
 	if code := Main([]string{"--name", "n"}); code != exitUsage {

@@ -30,12 +30,12 @@ import (
 // The variables of testSudo.
 const (
 	sudoRule  = "NODEJOIN_TEST_SUDO"       // "nopasswd", "password", "denied" after the password, "mute"
-	sudoNotes = "NODEJOIN_TEST_SUDO_NOTES" // file to which each start is noted
+	sudoNotes = "NODEJOIN_TEST_SUDO_NOTES" // file that records each start
 	testPass  = "pass word ☃"
 )
 
-// becomeInTest lets the test program be its own agent without rights, and sudo. The real sudo is in the acceptance
-// tests.
+// becomeInTest makes the test program act as an agent without root's rights, or as sudo. The acceptance tests use the
+// real sudo.
 func becomeInTest() {
 	if name := filepath.Base(os.Args[0]); name == "sudo" || name == "doas" {
 		os.Exit(testSudo())
@@ -47,7 +47,7 @@ func becomeInTest() {
 	if err == nil {
 		owner := os.Getuid()
 		if owner == 0 {
-			owner = 65534 // root's files are trusted, whoever logs in; artifacts come by the inbox
+			owner = 65534 // any user trusts root's files; artifacts come through the inbox
 		}
 		err = agent.Become{Method: os.Args[2], Password: len(os.Args) == 5, Program: program,
 			Args: []string{"serve", os.Args[3], strconv.Itoa(owner)},
@@ -112,12 +112,12 @@ func testSudo() int {
 	return 1
 }
 
-// oneByte reads one byte at a time, so that nothing is taken from the program that comes after.
+// oneByte reads one byte at a time, so that it takes nothing from the program that reads next.
 type oneByte struct{ io.Reader }
 
 func (o oneByte) Read(p []byte) (int, error) { return o.Reader.Read(p[:1]) }
 
-// becoming is a machine whose user gets root's rights by testSudo, and the notes of its starts.
+// becoming is a machine whose user gets root's rights through testSudo, and the record of its starts.
 func becomingMachine(t *testing.T, rule string) (m *machine, starts func() [][]string) {
 	t.Helper()
 	m = newMachine(t)
@@ -178,7 +178,7 @@ func TestBecome(t *testing.T) {
 			config.Notify = func(string, string) { pushes++ }
 			dir := t.TempDir()
 			conn := m.dial(t, config)
-			// The machine's programs must not have the variable from this process.
+			// The machine's programs must not inherit the variable from this process.
 			if err := os.Unsetenv("TEST_BECOME"); err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestBecome(t *testing.T) {
 				}
 			}
 			if c.password != "" && err != nil && strings.Contains(fmt.Sprintf("%+v", ce), c.password) {
-				t.Errorf("the password is told: %+v", ce)
+				t.Errorf("the error contains the password: %+v", ce)
 			}
 			if pushes != 1 {
 				t.Errorf("the agent was pushed %d times", pushes)
@@ -211,8 +211,8 @@ func TestBecome(t *testing.T) {
 	}
 }
 
-// TestBecomeTrips: a run that finds nothing to do costs as many round trips as root's; one more where a password is
-// asked for.
+// TestBecomeTrips: a no-op run costs as many round trips as it does for root, and one more if sudo asks for a
+// password.
 func TestBecomeTrips(t *testing.T) {
 	m, _ := becomingMachine(t, "password")
 	t.Setenv("TEST_BECOME", testPass)
@@ -240,7 +240,7 @@ func TestBecomeTrips(t *testing.T) {
 func TestBecomePlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(m *machine, program string) error
-		reason Reason // "" = what is wrong is put right
+		reason Reason // "" = nodejoin fixes it
 		says   string
 	}{
 		"another program": {func(_ *machine, p string) error {
@@ -297,7 +297,7 @@ func TestBecomePlace(t *testing.T) {
 	}
 }
 
-// TestBecomeStages: an artifact comes by the user's folder, is used, and nothing stays there; leave removes the agent.
+// TestBecomeStages: an artifact passes through the user's folder and leaves nothing there; leave removes the agent.
 func TestBecomeStages(t *testing.T) {
 	m, _ := becomingMachine(t, "nopasswd")
 	c := m.config(m.addr)
@@ -323,7 +323,7 @@ func TestBecomeStages(t *testing.T) {
 	}
 }
 
-// TestBecomeCut: a connection that is lost ends the agent with root's rights.
+// TestBecomeCut: a lost connection ends the agent that has root's rights.
 func TestBecomeCut(t *testing.T) {
 	m, _ := becomingMachine(t, "nopasswd")
 	m.place(t)
@@ -345,8 +345,8 @@ func TestBecomeCut(t *testing.T) {
 	})
 }
 
-// TestPasswordIsGivenOnce: a machine that asks again and again gets sudo's password once for each start of the agent,
-// of which there are two; one whose plan has none gets nothing. What it says of the password is not shown.
+// TestPasswordIsGivenOnce: a machine that keeps asking gets sudo's password once for each of the two starts of the
+// agent. Without a password in the plan it gets nothing. What it prints about the password is not shown.
 func TestPasswordIsGivenOnce(t *testing.T) {
 	const password = "pass-word-4711"
 	t.Setenv("TEST_BECOME", password)

@@ -21,17 +21,17 @@ type TestMachine struct {
 	proxy *sshtest.Proxy
 }
 
-// NewTestMachine starts it.
+// NewTestMachine starts a TestMachine.
 func NewTestMachine(t *testing.T) *TestMachine {
 	m := newMachine(t)
 	return &TestMachine{machine: m, proxy: sshtest.NewProxy(t, m.addr, 0)}
 }
 
-// Home is the folder of the user that logs in, Data nodejoin's folder in it.
+// Home is the home folder of the user who logs in; Data is nodejoin's folder in it.
 func (m *TestMachine) Home() string { return m.home }
 func (m *TestMachine) Data() string { return m.dir }
 
-// Agents is where the agents are pushed to.
+// Agents is the folder that agents are pushed to.
 func (m *TestMachine) Agents() (string, error) {
 	digest, err := selfDigest()
 	return filepath.Dir(filepath.Join(m.home, newAgentFile(m.config(m.addr), "", digest).remote)), err
@@ -45,8 +45,8 @@ func (m *TestMachine) Dial(ctx context.Context) (Conn, error) {
 // Cut ends its connections.
 func (m *TestMachine) Cut() { m.proxy.Cut() }
 
-// Hostile is a machine whose SSH server runs serve for each command, with the digest that the agent should have,
-// instead of a command.
+// Hostile is a machine whose SSH server calls serve instead of each command, with the digest that the agent should
+// have.
 func Hostile(t *testing.T, serve func(s gssh.Session, digest string),
 	bounds func(string, wire.Bound) wire.Bound) func(context.Context) (Conn, error) {
 	program := writeText(t, filepath.Join(t.TempDir(), "agent"), "no program")
@@ -62,5 +62,5 @@ func Hostile(t *testing.T, serve func(s gssh.Session, digest string),
 	}
 }
 
-// FileHost is a machine of which only the files exist, with nodejoin's folder dir.
+// FileHost is a machine that has only files, with nodejoin's folder dir.
 func FileHost(dir string) (host.Host, steps.Artifacts) { return newFileHost(dir), noArtifacts{} }

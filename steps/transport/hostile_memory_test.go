@@ -18,13 +18,13 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// most is what one reply may take of the controller, in bytes.
+// most is how much of the controller's memory one reply may use, in bytes.
 const most = 100 << 20
 
-// TestHostileMemory: the largest reply that is read takes a bounded memory, whatever it is made of.
+// TestHostileMemory: the largest reply that the controller reads uses bounded memory, whatever it contains.
 func TestHostileMemory(t *testing.T) {
 	req := executor.Request{Node: "evil"}
-	for i := range 300 { // as many that the bounds are as high as they get
+	for i := range 300 { // enough to raise the bounds to their maximum
 		req.Steps = append(req.Steps, steps.Spec{ID: fmt.Sprintf("d%d", i), Kind: "directory",
 			Args: steps.MustArgs(&kinds.Directory{Path: "/x"})})
 	}
@@ -77,7 +77,7 @@ func TestHostileMemory(t *testing.T) {
 	}
 }
 
-// peakOf is the most that the heap grows by while f runs, in bytes.
+// peakOf is the largest growth of the heap while f runs, in bytes.
 func peakOf(f func()) uint64 {
 	heap := func() uint64 {
 		var m runtime.MemStats

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// panics is a connection over which nodejoin fails.
+// panics is a connection that panics in one method.
 type panics struct {
 	transport.Conn
 	on string
@@ -25,7 +25,7 @@ func (p panics) Do(ctx context.Context, m wire.Message, emit func(event.Event)) 
 	return p.Conn.Do(ctx, m, emit)
 }
 
-// TestPanicOverOneHost: what nodejoin has not foreseen of one host ends the work on that host alone.
+// TestPanicOverOneHost: a panic about one host ends the work on that host only.
 func TestPanicOverOneHost(t *testing.T) {
 	for _, method := range []string{"check", "apply", "leave_check", "leave", "collect", "diagnose", "selftest"} {
 		t.Run(method, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// hostileRun is a run over a machine that lies and one that does not.
+// hostileRun is a run on a machine that lies and an honest one.
 type hostileRun struct {
 	t    *testing.T
 	lie  lie
@@ -44,7 +44,7 @@ type hostileRun struct {
 func newHostileRun(t *testing.T, l lie) *hostileRun {
 	r := &hostileRun{t: t, lie: l, dir: t.TempDir()}
 	r.dial = transport.Hostile(t, r.serve, func(method string, b wire.Bound) wire.Bound {
-		// What no honest machine takes long for; the flood and what is endless need their time.
+		// An honest machine needs less; the flood and the endless replies need this time.
 		if l.want == noAnswer && method == l.on || l.on == "-" && method == "hello" {
 			b.Within = 300 * time.Millisecond
 		}
@@ -53,7 +53,7 @@ func newHostileRun(t *testing.T, l lie) *hostileRun {
 	return r
 }
 
-// serve is the agent that lies: an honest one, with a filter before its output.
+// serve is the agent that lies: an honest one whose output passes through a filter.
 func (r *hostileRun) serve(s gssh.Session, digest string) {
 	r.mu.Lock()
 	r.commands++
@@ -70,18 +70,18 @@ func (r *hostileRun) serve(s gssh.Session, digest string) {
 	_ = s.Exit(0)
 }
 
-// filter changes what an honest agent says.
+// filter changes the output of an honest agent.
 type filter struct {
 	gssh.Session
 	lie     lie
-	mute    bool // the hello was said
+	mute    bool // the hello was sent
 	mu      sync.Mutex
-	methods map[string]string // of the requests, by id
+	methods map[string]string // by the id of the request
 	silent  bool
 	buf     bytes.Buffer
 }
 
-// requests notes the methods of what the controller asks.
+// requests records the methods of the controller's requests.
 func (f *filter) requests() io.Reader {
 	pr, pw := io.Pipe()
 	go func() {
@@ -246,10 +246,10 @@ func (r *hostileRun) run(ctx context.Context) {
 	}
 }
 
-// raw finds what a terminal would obey, as JSON shows it.
+// rawText matches what a terminal would obey, in its JSON form.
 var rawText = regexp.MustCompile(`\\u00(0[0-8b-f]|1[0-9a-f]|7f|8[0-9a-f]|9[0-9a-f])|[\x{80}-\x{9f}\x{202a}-\x{202e}]`)
 
-// mustBeClean holds what came out of the run against the rules for text, and events against their host.
+// mustBeClean checks that the output of the run follows the rules for text, and that events have the right host.
 func (r *hostileRun) mustBeClean() {
 	r.t.Helper()
 	for _, v := range append([]any{r.events}, r.seen...) {

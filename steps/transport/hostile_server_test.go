@@ -16,7 +16,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// speaks is a server that says a text to whoever connects, and nothing else.
+// speaks is a server that sends a text to each client, and nothing else.
 func speaks(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,8 +38,8 @@ func speaks(t *testing.T, text string) string {
 	return l.Addr().String()
 }
 
-// TestHostileServers: whatever an SSH server says, one on the way too, ends in time with an error of a length that can
-// be read, and nothing of it can move a cursor or forge a line.
+// TestHostileServers: whatever an SSH server or a jump host sends, the attempt ends in time with a readable error that
+// cannot move a cursor or forge a line.
 func TestHostileServers(t *testing.T) {
 	const escape = "\x1b]0;x\a\u009b2J\u202e\r\nprod-db: ok"
 	long := strings.Repeat(escape, 10_000)

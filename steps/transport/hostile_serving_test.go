@@ -21,10 +21,10 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// certificates is a cluster to which the kubelet of each node has sent a request for a certificate.
+// certificates is a cluster where the kubelet of each node has requested a certificate.
 type certificates struct {
 	kube.API
-	ips []string // that the requests ask for
+	ips []string // the addresses in the requests
 
 	mu       sync.Mutex
 	approved []string
@@ -59,7 +59,7 @@ func (c *certificates) ApproveRequest(_ context.Context, name string) error {
 	return nil
 }
 
-// at is a connection at which the machine has an address.
+// at is a connection to a machine at an address.
 type at struct {
 	transport.Conn
 	ip string
@@ -67,13 +67,13 @@ type at struct {
 
 func (a at) Address(host.Facts) string { return a.ip }
 
-// TestServingCertificateByConnection: for which address a kubelet's certificate is approved is decided by the plan
-// and by the connection, never by what the machine says of itself.
+// TestServingCertificateByConnection: the plan and the connection decide which addresses a kubelet's certificate may
+// have. What the machine reports does not count.
 func TestServingCertificateByConnection(t *testing.T) {
 	self := []string{steps.Ref("fact.management_ip")}
 	for name, c := range map[string]struct {
-		says, reached  string // address of the machine, by itself and by the connection
-		asks           string // for which the kubelet asks
+		says, reached  string // the machine's address: its own report, and the connection's
+		asks           string // the address that the kubelet requests
 		addresses      []string
 		names          []string
 		approved       bool

@@ -18,19 +18,19 @@ import (
 // object is a JSON object that a lie changes.
 type object = map[string]any
 
-// lie is one way in which the agent of a machine does not behave.
+// lie is one way in which an agent misbehaves.
 type lie struct {
 	name string
-	on   string // the method whose reply is another one; the run goes as far as that takes
-	// reply changes the result of an honest agent, or gives another one.
+	on   string // the method whose reply the lie changes; the run goes on until it calls it
+	// reply changes or replaces the result of an honest agent.
 	reply func(result object) any
-	// raw takes the place of the reply, with everything that comes after it.
+	// raw replaces the reply and everything after it.
 	raw func(id string, w io.Writer)
-	// before comes ahead of the reply.
+	// before is sent ahead of the reply.
 	before func(w io.Writer)
-	// hello is said instead of the honest one, with a digest in it; nil = honest.
+	// hello is the hello of an agent with a digest, in place of the honest one; nil = honest.
 	hello func(digest string) string
-	want  string // of the error of the machine; "" = it has none
+	want  string // part of the machine's error; "" = no error
 }
 
 // result replaces the results of the check at index i.
@@ -68,12 +68,12 @@ func says(events ...object) func(io.Writer) {
 	}
 }
 
-// line is what comes in place of a reply; ID stands for the id of the request.
+// line replaces a reply; ID stands for the id of the request.
 func line(text string) func(string, io.Writer) {
 	return func(id string, w io.Writer) { _, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", id)) }
 }
 
-// endless repeats a text after a head, until the connection ends or there were 300 MB.
+// endless repeats a text after a head until the connection ends or 300 MB are sent.
 func endless(head, text string) func(string, io.Writer) {
 	return func(id string, w io.Writer) {
 		_, _ = io.WriteString(w, strings.ReplaceAll(head, "ID", id))
@@ -98,7 +98,7 @@ func failure(code string) object {
 	return object{"code": code, "summary": "no" + escape, "detail": "d" + escape}
 }
 
-// lies are grouped by what is lied about.
+// lies are grouped by subject.
 var lies = slices.Concat(helloLies, lineLies, factLies, checkLies, applyLies, eventLies, otherLies)
 
 var helloLies = []lie{
@@ -363,8 +363,8 @@ var otherLies = []lie{
 	}},
 }
 
-// TestHostileHosts: whatever the agent of a machine says or does not say, the run ends in time, the machine has
-// its error, another one is served as if it were alone, and nothing of what was said can move a cursor.
+// TestHostileHosts: whatever an agent sends or leaves out, the run ends in time, the machine gets its error, the other
+// machine is served as if it were alone, and no text of the agent can move a cursor.
 func TestHostileHosts(t *testing.T) {
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {

@@ -16,15 +16,15 @@ import (
 	"nodejoin/steps/transport"
 )
 
-// away is what a machine says to a run that is not to come back to it.
+// away is the error of a machine that a run must not connect to again.
 var away = &transport.ConnectError{Reason: transport.ReasonAuth, Summary: "not now"}
 
-// joined is a machine with two folders and a file of nodejoin's, and a file of others.
+// joined is a machine with two folders and a file that nodejoin made, and a foreign file.
 type joined struct {
 	*transport.TestMachine
 	t    *testing.T
 	dir  string // of what nodejoin made
-	shut bool   // no connection is made
+	shut bool   // no connection succeeds
 	hear func(event.Event)
 }
 
@@ -93,12 +93,12 @@ func (j *joined) names() (out []string) {
 func (j *joined) mustBeGone() {
 	j.t.Helper()
 	if have := j.names(); !slices.Equal(have, []string{"theirs"}) {
-		j.t.Errorf("after the leave there are %q", have)
+		j.t.Errorf("files after the leave: %q", have)
 	}
 }
 
-// A node leaves over SSH: what was made on it goes first, then nodejoin's folder, then the
-// agent that did it. A second leave finds nothing, and leaves nothing.
+// A node leaves over SSH: the leave removes what nodejoin made, then nodejoin's folder, then
+// the agent itself. A second leave finds nothing and leaves nothing.
 func TestLeaveOverSSH(t *testing.T) {
 	j := newJoined(t)
 	agents, err := j.Agents()
@@ -113,7 +113,7 @@ func TestLeaveOverSSH(t *testing.T) {
 		}
 		if s, ok := e.(event.StepStarted); ok && s.Step == "own_folder" && (there(j.dir) || !there(j.Data()) ||
 			!there(agents)) {
-			t.Errorf("when its own folder goes: what was made is there %v, the folder %v, the agent %v", there(j.dir),
+			t.Errorf("at the removal of nodejoin's folder: its work exists %v, the folder %v, the agent %v", there(j.dir),
 				there(j.Data()), there(agents))
 		}
 	}
@@ -132,8 +132,8 @@ func TestLeaveOverSSH(t *testing.T) {
 	j.mustBeGone()
 }
 
-// The connection is cut at every stage of a leave: with the machine back at once the same
-// leave comes to its end, else the next one does.
+// The connection is cut at every stage of a leave. If the machine is back at once, the same
+// leave completes; otherwise the next one does.
 func TestLeaveOverSSHCut(t *testing.T) {
 	for _, at := range []string{"inner", "made", "own_folder"} {
 		for name, shut := range map[string]bool{"back at once": false, "away": true} {
@@ -152,7 +152,7 @@ func TestLeaveOverSSHCut(t *testing.T) {
 				}
 				if shut {
 					if l.Err == nil {
-						t.Fatal("the leave came to its end without a connection")
+						t.Fatal("the leave completed without a connection")
 					}
 					j.shut = false
 					l = j.leave()

@@ -15,8 +15,8 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// Two connections to one machine: only one run holds it, over both ends of the wire,
-// and a connection that is lost without a word gives it free.
+// Two connections to one machine: only one run holds its lock, and a connection that
+// is lost without notice releases it.
 func TestLockOverSSH(t *testing.T) {
 	m := newMachine(t)
 	one, two := m.dial(t, m.config(m.addr)), m.dial(t, m.config(m.addr))
@@ -40,14 +40,14 @@ func TestLockOverSSH(t *testing.T) {
 		t.Error(have)
 	}
 
-	// Let go of: free at once, without a trace.
+	// A released lock is free at once and leaves nothing behind.
 	if err := one.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := two.Lock(t.Context(), steps.LockRequest{Holder: holder("2")}); err != nil || r != (steps.LockReply{}) {
 		t.Fatalf("when it is free: %+v, %v", r, err)
 	}
-	// Lost: free once the agent has found out, and told.
+	// After a lost connection the lock is free once the agent notices; the next run learns who held it.
 	two.(*sshConn).way.close()
 	r, err := one.Lock(t.Context(), steps.LockRequest{Holder: holder("3"), Wait: 20 * time.Second})
 	if err != nil || r.By != nil || r.Left == nil || *r.Left != holder("2") {
@@ -58,7 +58,7 @@ func TestLockOverSSH(t *testing.T) {
 	}
 }
 
-// What is looked at for a bug report comes over the wire, logs by their end, without
+// The parts of a bug report come over the wire: only the end of each log, and without
 // the secrets that the steps name.
 func TestCollectOverSSH(t *testing.T) {
 	m := newMachine(t)
@@ -93,14 +93,14 @@ func TestCollectOverSSH(t *testing.T) {
 		t.Errorf("the configuration: %+v", p)
 	}
 	if p := parts["network/ports.json"]; p.Missing == "" || parts["network/adapters.json"].Missing != "" {
-		t.Errorf("what the machine cannot tell: %+v", p)
+		t.Errorf("a part that the machine cannot collect: %+v", p)
 	}
 	if p := parts[name(filepath.Join(dir, "none"))]; p.Missing != "it is not there" {
 		t.Errorf("a file that is not there: %+v", p)
 	}
 }
 
-// What is wrong with a joined machine is looked for over the wire too.
+// A joined machine is diagnosed over the wire, too.
 func TestDiagnoseOverSSH(t *testing.T) {
 	m := newMachine(t)
 	kubelet := steps.Spec{ID: "kubelet", Kind: "service",

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// it has no end
+	// the ignored goroutine never ends
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor"))
 }
 
@@ -86,8 +86,8 @@ var crashNow = make(chan struct{})
 
 type noArtifacts struct{ steps.Artifacts }
 
-// newFileHost also has the other parts of a machine, simulated, where dir is a folder of this one: beside the home
-// folder that dir is in.
+// newFileHost returns a fileHost. If dir is a folder of this machine, a sandbox beside its home folder simulates the
+// other parts of the machine.
 func newFileHost(dir string) *fileHost {
 	h := &fileHost{dataDir: dir}
 	if !filepath.IsAbs(dir) {
@@ -101,8 +101,8 @@ func newFileHost(dir string) *fileHost {
 	return h
 }
 
-// fileHost is a Linux machine of which only the files exist. A folder with "slow"
-// in its name is never done: making it waits for the end of the call.
+// fileHost is a Linux machine that has only files. Making a folder with "slow"
+// in its name blocks until the call ends.
 type fileHost struct {
 	host.Host
 	dataDir string
@@ -111,7 +111,7 @@ type fileHost struct {
 func (h *fileHost) Facts(context.Context) (host.Facts, error) {
 	f := host.Facts{OS: "linux", Arch: runtime.GOARCH, Hostname: "námé-𝄞", Build: "6.1", DataDir: h.dataDir}
 	if strings.HasPrefix(h.dataDir, `C:\`) {
-		f.DataDir = "" // the folder of a machine that its test takes for Windows
+		f.DataDir = "" // its test treats the machine as Windows
 	}
 	return f, nil
 }

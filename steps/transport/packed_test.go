@@ -16,7 +16,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// packedAgent is an AgentSource with the test program and, beside it, the same one packed.
+// packedAgent is an AgentSource with the test program, plain and packed.
 func packedAgent(t *testing.T) AgentSource {
 	t.Helper()
 	self, err := os.Executable()
@@ -40,8 +40,8 @@ func packedAgent(t *testing.T) AgentSource {
 	return func(context.Context, string, string) (string, string, error) { return path, p.Digest, nil }
 }
 
-// TestPackedAgent: the agent is sent packed where the machine has tar, and as it is where it has none or one that
-// does not do it. Nothing but the agent is left.
+// TestPackedAgent: the agent is sent packed if the machine has a tar that can unpack it, and plain otherwise. Only the
+// agent is left.
 func TestPackedAgent(t *testing.T) {
 	agents := packedAgent(t)
 	for name, tar := range map[string]string{"tar": "", "no tar": "exit 127", "a tar that does nothing": "exit 0",

@@ -26,8 +26,8 @@ import (
 	"nodejoin/steps/transport/sshtest"
 )
 
-// machine is an SSH server on loopback with commands, SFTP and forwarding. Its
-// folder dir is where the agent is pushed to.
+// machine is an SSH server on loopback with commands, SFTP and forwarding. The
+// agent is pushed to its folder dir.
 type machine struct {
 	*gssh.Server
 	addr     string
@@ -38,7 +38,7 @@ type machine struct {
 	identity string // its key file
 	greeting string // what the login shell prints before it runs a command
 	forwards atomic.Int64
-	sessions sync.WaitGroup // commands that run
+	sessions sync.WaitGroup // running commands
 }
 
 func newSigner(t testing.TB, key crypto.Signer) ssh.Signer {
@@ -101,8 +101,8 @@ func writeText(t testing.TB, path, text string) string {
 	return path
 }
 
-// newMachine starts a server; options change it before. The ssh-agent of whoever
-// runs the tests is out of the game.
+// newMachine starts a server; the options change it before the start. The tests do
+// not use the ssh-agent of the user who runs them.
 func newMachine(t testing.TB, options ...func(*machine)) *machine {
 	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", "")
@@ -140,19 +140,19 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) {
 			t.Errorf("server: %v", err)
 		}
-		// What still runs may still write into the folders that go next.
+		// A running command may still write into the folders that are removed next.
 		ended := make(chan struct{})
 		go func() { m.sessions.Wait(); close(ended) }()
 		select {
 		case <-ended:
 		case <-time.After(30 * time.Second):
-			t.Error("a command of the machine has not ended 30s after its connection")
+			t.Error("a command still runs 30s after its connection ended")
 		}
 	})
 	return m
 }
 
-// command greets, as some servers' shells do, and runs the command line.
+// command prints the greeting, as some login shells do, and runs the command line.
 func (m *machine) command(s gssh.Session) {
 	m.sessions.Add(1)
 	defer m.sessions.Done()
@@ -169,7 +169,7 @@ func (m *machine) config(addr string) SSHConfig {
 		OS:      "linux", Arch: "amd64", DataDir: m.dir, ConfigFile: "none", Timeout: 20 * time.Second}
 }
 
-// selfAgent is an AgentSource with the test program.
+// selfAgent is an AgentSource whose agent is the test program.
 func selfAgent(context.Context, string, string) (string, string, error) {
 	path, err := os.Executable()
 	if err != nil {

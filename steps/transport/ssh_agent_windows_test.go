@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TestWindowsAgent: keys come from the ssh-agent of Windows, which no variable names, and from
-// a pipe that the variable names. Where no agent runs, nothing is reported.
+// TestWindowsAgent: keys come from the ssh-agent of Windows if no variable is set, or from the
+// pipe that the variable names. If no agent runs, nothing is reported.
 func TestWindowsAgent(t *testing.T) {
 	for _, c := range []struct{ name, variable, pipe string }{
 		{"of Windows", "", windowsAgent},

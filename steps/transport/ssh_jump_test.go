@@ -20,8 +20,8 @@ type chain struct {
 	config      SSHConfig
 }
 
-// newChain starts three servers; the plan has pins for the keys of all of them. The jump hosts are changed before they
-// start, the first by changes[0].
+// newChain starts three servers; the plan pins the keys of all of them. changes[i] changes jump host i before it
+// starts.
 func newChain(t *testing.T, changes ...func(*machine)) *chain {
 	t.Helper()
 	key := ed25519Key(t)
@@ -83,8 +83,8 @@ func TestJumpHosts(t *testing.T) {
 	}
 }
 
-// TestJumpHostsFail: whatever is wrong on the way is one error, which names the server, its place on the way, and what
-// to do; nothing behind it is asked.
+// TestJumpHostsFail: any failure on the route is one error that names the server, its position and the remedy. No
+// server behind it is contacted.
 func TestJumpHostsFail(t *testing.T) {
 	const first, second = "jump host 1 of 2 on the way to admin@", "jump host 2 of 2 on the way to admin@"
 	same := func(*machine) {}
@@ -173,7 +173,7 @@ func TestJumpHostsFail(t *testing.T) {
 	}
 }
 
-// TestProxyJumpKey: a jump host of ~/.ssh/config can be pinned only where the plan names it, which its error says.
+// TestProxyJumpKey: a jump host of ~/.ssh/config can be pinned only if the plan names it; the error says so.
 func TestProxyJumpKey(t *testing.T) {
 	c := newChain(t)
 	host, port, _ := net.SplitHostPort(c.m.addr)

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// login connects and hands back the ConnectError, nil when it was let in.
+// tryLogin connects and returns the ConnectError, or nil if the login succeeded.
 func tryLogin(t *testing.T, c SSHConfig) *ConnectError {
 	t.Helper()
 	w, err := dialWay(t.Context(), c)
@@ -34,7 +34,7 @@ func tryLogin(t *testing.T, c SSHConfig) *ConnectError {
 	return ce
 }
 
-// want compares a ConnectError; texts must all be in what is shown of it.
+// wantError compares a ConnectError; its message and remedy must contain all texts.
 func wantError(t *testing.T, ce *ConnectError, reason Reason, texts ...string) {
 	t.Helper()
 	if ce == nil || ce.Reason != reason {
@@ -72,7 +72,7 @@ func TestHostKey(t *testing.T) {
 		pin   string
 		files string
 		new   bool
-		want  Reason // "" = let in
+		want  Reason // "" = logged in
 		texts []string
 	}{
 		{name: "pinned line", pin: authorized(m.host)},
@@ -179,7 +179,7 @@ func TestLogin(t *testing.T) {
 			wantError(t, ce, tt.want, tt.texts...)
 			if all := fmt.Sprintf("%v %+v %v", ce, *ce, ce.Err); strings.Contains(all, secret) ||
 				strings.Contains(all, "hunter2") {
-				t.Errorf("a secret is told: %s", all)
+				t.Errorf("the error contains a secret: %s", all)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestSSHAgent(t *testing.T) {
 	if ce := tryLogin(t, c); ce != nil {
 		t.Fatal(ce)
 	}
-	// An encrypted file whose key the agent holds open needs no passphrase.
+	// An encrypted key file needs no passphrase if the ssh-agent holds its key.
 	c.Identity = []string{writeKey(t, filepath.Join(t.TempDir(), "locked"), key, secret)}
 	if ce := tryLogin(t, c); ce != nil {
 		t.Fatal(ce)
@@ -297,8 +297,8 @@ func TestSSHConfigFile(t *testing.T) {
 	}
 }
 
-// TestSSHConfigOptions: what changes the way or the trust, and is not followed, is refused by its name; what would do
-// nothing, or does not count beside what the plan gives, is not.
+// TestSSHConfigOptions: an option that changes the route or the trust, and that nodejoin does not follow, is refused
+// by name. An option without effect, or one that the plan overrides, is accepted.
 func TestSSHConfigOptions(t *testing.T) {
 	plain := SSHConfig{Host: "win", User: "u"}
 	with := func(set func(c *SSHConfig)) SSHConfig {
@@ -340,7 +340,7 @@ func TestSSHConfigOptions(t *testing.T) {
 	}
 }
 
-// TestIdentityAgent: the ssh-agent that is asked.
+// TestIdentityAgent: which ssh-agent nodejoin uses.
 func TestIdentityAgent(t *testing.T) {
 	t.Setenv("OTHER_SOCK", "/run/other")
 	for line, want := range map[string]string{

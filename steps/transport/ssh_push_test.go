@@ -106,8 +106,8 @@ func TestPushRefused(t *testing.T) {
 	}
 }
 
-// TestAgentFolderIsClosed: an agent in a folder where others may write does not run; the folder is closed, and the
-// agent is sent again.
+// TestAgentFolderIsClosed: an agent does not run from a folder that others can write to. nodejoin makes the folder
+// private and sends the agent again.
 func TestAgentFolderIsClosed(t *testing.T) {
 	m := newMachine(t)
 	path := m.place(t)
@@ -134,14 +134,14 @@ func TestAgentFolderIsClosed(t *testing.T) {
 	}
 }
 
-// TestSecretsWaitForTheAgent: what holds secrets is sent to nothing but the agent with the digest that was asked
-// for, at the price of one round trip; everything else goes ahead of its hello.
+// TestSecretsWaitForTheAgent: a request with secrets waits for the hello of an agent with the right digest, which
+// costs one round trip. All other requests are sent before the hello.
 func TestSecretsWaitForTheAgent(t *testing.T) {
 	for content, early := range map[string]bool{"hush-hush": false, "": true} {
 		m := newMachine(t)
 		path := m.place(t)
 		heard := filepath.Join(t.TempDir(), "heard")
-		// Another program in the agent's place notes what it hears, and says no hello.
+		// Another program in the agent's place records its input and sends no hello.
 		if err := os.WriteFile(path, []byte("#!/bin/sh\nexec timeout 1 cat > "+heard+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestSecretsWaitForTheAgent(t *testing.T) {
 		}
 		b, err := os.ReadFile(heard)
 		if err != nil || early != (len(b) > 0) || strings.Contains(string(b), "hush-hush") {
-			t.Errorf("content %q: it heard %q, %v", content, b, err)
+			t.Errorf("content %q: it received %q, %v", content, b, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestBashAsDefaultShell: to a POSIX shell, which may be the default shell of OpenSSH on
-// Windows, a backslash is not a separator. The agent is found there all the same, and pushed once.
+// Windows, a backslash is not a separator. The agent is still found there, and pushed only once.
 func TestBashAsDefaultShell(t *testing.T) {
 	m := newMachine(t)
 	c := m.config(m.addr)
@@ -36,11 +36,11 @@ func TestBashAsDefaultShell(t *testing.T) {
 	}
 }
 
-// TestAgentThatDoesNotStartOnWindows: what is reported is why the first path did not do, and where the
+// TestAgentThatDoesNotStartOnWindows: the error reports why the first path failed, and where the
 // default shell is set.
 func TestAgentThatDoesNotStartOnWindows(t *testing.T) {
 	m := newMachine(t)
-	// The agent ends with this status before it speaks, as one that a virus scanner stops.
+	// The agent exits with this status before it sends anything, like one that a virus scanner stops.
 	shell := func(s gssh.Session) {
 		if strings.Contains(s.RawCommand(), `\`) {
 			_, _ = io.WriteString(s.Stderr(), "blocked by your administrator")
@@ -60,7 +60,7 @@ func TestAgentThatDoesNotStartOnWindows(t *testing.T) {
 	}
 }
 
-// TestCrashOfTheAgent: what an agent that crashes in a call wrote to its file is in the report.
+// TestCrashOfTheAgent: the error contains what an agent wrote to its file when it crashed.
 func TestCrashOfTheAgent(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)

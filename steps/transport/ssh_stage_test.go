@@ -95,7 +95,7 @@ func TestStageUsedIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := directories(t.TempDir(), 1)
-	// A kind that reads nothing and a step that fails: its blob stays.
+	// The step fails and its kind reads nothing: its artifact stays staged.
 	req.Steps = append(req.Steps, steps.Spec{ID: "bad", Kind: "no_such_kind", Args: steps.MustArgs(src)})
 	reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {})
 	if err != nil || reply.Failed != "bad" {

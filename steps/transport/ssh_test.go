@@ -90,7 +90,7 @@ func TestCheckAndApply(t *testing.T) {
 	}
 }
 
-// TestRoundTrips: a no-op run is the handshake and at most 3 round trips, whatever
+// TestRoundTrips: a no-op run takes the handshake and at most 3 round trips, whatever
 // the number of steps.
 func TestRoundTrips(t *testing.T) {
 	m := newMachine(t)
@@ -144,8 +144,8 @@ func TestRoundTripsOfApply(t *testing.T) {
 	}
 }
 
-// TestGreeting: what a login shell prints is not taken for the agent's words, and
-// text without end is not waited for.
+// TestGreeting: the output of a login shell is not mistaken for the agent's, and the
+// controller gives up on endless text.
 func TestGreeting(t *testing.T) {
 	m := newMachine(t, func(m *machine) { m.greeting = "Welcome to this machine\r\n\n{no message}\n" })
 	m.place(t)
@@ -206,7 +206,7 @@ func TestDropInApply(t *testing.T) {
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
-	// The agent notices and gives its step up, so that the next one may run.
+	// The agent notices and abandons its step, so that the next one can run.
 	until(t, "the step is given up", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "slow.given-up"))
 		return err == nil

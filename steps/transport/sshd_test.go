@@ -18,8 +18,8 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// TestOpenSSH runs the road of a cold and of a second run against the
-// distribution's sshd, where it is installed and this is root.
+// TestOpenSSH does a first and a second run against the distribution's sshd. It
+// needs root and an installed sshd.
 func TestOpenSSH(t *testing.T) {
 	sshd, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil || os.Getuid() != 0 {
@@ -57,7 +57,7 @@ func TestOpenSSH(t *testing.T) {
 	})
 	m := &machine{dir: filepath.Join(dir, "data"), host: newSigner(t, hostKey),
 		identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
-	t.Cleanup(func() { // sshd has the home folder that the system says
+	t.Cleanup(func() { // sshd uses the home folder that the system reports
 		if self, err := selfDigest(); err == nil {
 			if home, err := os.UserHomeDir(); err == nil {
 				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(addr.String()), "", self).remote))
@@ -125,12 +125,12 @@ func TestOpenSSH(t *testing.T) {
 	ce := tryLogin(t, c)
 	wantError(t, ce, ReasonAuth, "no-such-user", m.identity)
 	if strings.Contains(ce.Detail, "PRIVATE KEY") {
-		t.Error("a key is told")
+		t.Error("the error contains a key")
 	}
 }
 
-// skip ends a test that this machine has not the means for. NODEJOIN_REQUIRE=1 makes
-// that a failure: a test that could not look has not passed.
+// skip skips a test that this machine cannot run. With NODEJOIN_REQUIRE=1 the test
+// fails instead: a test that did not run has not passed.
 func skip(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("NODEJOIN_REQUIRE") == "1" {

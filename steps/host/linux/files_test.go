@@ -21,7 +21,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// The access of what is written does not depend on the umask.
+// The access to a written file does not depend on the umask.
 func TestUmask(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
@@ -60,8 +60,8 @@ func TestAccessOf(t *testing.T) {
 	}
 }
 
-// A program that nodejoin did not start is in use too, also by another name of its
-// file.
+// A program that nodejoin did not start counts as in use, too, even by another name of
+// its file.
 func TestForeignProgramIsBusy(t *testing.T) {
 	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
 	from, err := os.Open(self(t))
@@ -107,11 +107,11 @@ func TestErrorKinds(t *testing.T) {
 		}
 	}
 	if failed("x", "y", nil) != nil {
-		t.Error("no error became one")
+		t.Error("nil became an error")
 	}
 }
 
-// A volume that fills up is ErrNoSpace and nothing of the file is left.
+// A full volume is ErrNoSpace, and nothing of the file is left.
 func TestNoSpace(t *testing.T) {
 	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
 	if err := unix.Mount("nodejoin-test", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -134,7 +134,7 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-// Mounts below a folder are listed in their order and can be taken off; one in use is
+// Mounts below a folder are listed in order and can be unmounted; one in use is
 // ErrBusy.
 func TestUnmount(t *testing.T) {
 	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
@@ -172,11 +172,11 @@ func TestUnmount(t *testing.T) {
 		t.Errorf("%v %v", left, err)
 	}
 	if err := os.Remove(filepath.Join(dir, "downtown")); !errors.Is(err, unix.EBUSY) {
-		t.Errorf("a mount beside it was taken off: %v", err)
+		t.Errorf("a mount beside it was unmounted: %v", err)
 	}
 }
 
-// Reading what never ends is not forever.
+// Reading an endless file ends.
 func TestOpenFifo(t *testing.T) {
 	h, path := newHost(t), filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -268,8 +268,8 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// skip ends a test that this machine has not the means for. NODEJOIN_REQUIRE=1 makes
-// that a failure: a test that could not look has not passed.
+// skip skips a test that this machine cannot run. With NODEJOIN_REQUIRE=1 the test
+// fails instead: a test that did not run has not passed.
 func skip(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("NODEJOIN_REQUIRE") == "1" {
@@ -278,7 +278,7 @@ func skip(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Private is what root, or the user of this process, owns: another owner could open it again.
+// A private file belongs to root or to the user of this process: another owner could open it again.
 func TestPrivateIncludesTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make files of another user")

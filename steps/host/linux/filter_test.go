@@ -34,7 +34,7 @@ COMMIT
 COMMIT
 `
 
-// Chains go with their rules, and with what leads to them; everything else stays.
+// Deleting chains removes their rules and the jumps to them; everything else stays.
 func TestFilterWithout(t *testing.T) {
 	tables := filterTables(savedFilter)
 	if len(tables) != 2 || !slices.Equal(tables[0].chains, []string{"KUBE-SERVICES", "KUBE-SEP", "THEIRS"}) ||
@@ -59,21 +59,21 @@ COMMIT
 	}
 }
 
-// In a network of its own the real programs of iptables and the kernel lose what is
-// named, and nothing else.
+// In a separate network namespace, the real iptables programs and the kernel remove what
+// is named and nothing else.
 func TestFilterAndInterfaces(t *testing.T) {
 	inOwnNetwork(t, "iptables-save", filterAndInterfaces)
 }
 
-// inOwnNetwork runs a test in a process with a network of its own, where a program that it
-// needs is installed.
+// inOwnNetwork runs a test in a process with a network namespace of its own. The test needs root
+// and an installed program.
 func inOwnNetwork(t *testing.T, program string, test func(*testing.T)) {
 	t.Helper()
 	if _, err := systemProgram(program); os.Getuid() != 0 || err != nil {
 		if os.Getenv("NODEJOIN_REQUIRE") != "" {
-			t.Fatalf("root is needed, and %s: %v", program, err)
+			t.Fatalf("needs root and %s: %v", program, err)
 		}
-		t.Skipf("root is needed, and %s: %v", program, err)
+		t.Skipf("needs root and %s: %v", program, err)
 	}
 	const inside = "NODEJOIN_TEST_NETWORK"
 	if os.Getenv(inside) != "" {
@@ -88,7 +88,7 @@ func inOwnNetwork(t *testing.T, program string, test func(*testing.T)) {
 	}
 }
 
-// runLines runs commands; false = one has failed, which is reported.
+// runLines runs commands. It reports one that fails and returns false.
 func runLines(t *testing.T, lines ...string) bool {
 	t.Helper()
 	for _, line := range lines {
@@ -115,7 +115,7 @@ func filterAndInterfaces(t *testing.T) {
 	want := func(links []string, chains ...string) {
 		t.Helper()
 		have, err := h.Interfaces(t.Context())
-		// some kernels bring others
+		// some kernels add others
 		have = slices.DeleteFunc(have, func(name string) bool { return name != "cni0" && name != "theirs" })
 		if err != nil || !slices.Equal(have, links) {
 			t.Errorf("interfaces %q, %v, want %q", have, err, links)
@@ -134,7 +134,7 @@ func filterAndInterfaces(t *testing.T) {
 		"ipv6/filter/KUBE-FORWARD")
 	ours := []host.FilterChain{{Family: "ipv4", Table: "nat", Name: "KUBE-SERVICES"},
 		{Family: "ipv4", Table: "nat", Name: "KUBE-SEP"}, {Family: "ipv6", Table: "filter", Name: "KUBE-FORWARD"}}
-	for range 2 { // again is not an error
+	for range 2 { // a second time is not an error
 		if err := errors.Join(h.DeleteInterface(t.Context(), "cni0"), h.DeleteFilterChains(t.Context(), ours)); err != nil {
 			t.Error(err)
 		}

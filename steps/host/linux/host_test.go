@@ -24,7 +24,7 @@ import (
 
 // The first argument makes the test program one that a test runs as a service.
 const (
-	serveArg    = "nodejoin-test-serve"    // ends when it is told to
+	serveArg    = "nodejoin-test-serve"    // ends when asked to
 	stubbornArg = "nodejoin-test-stubborn" // does not
 	exitArg     = "nodejoin-test-exit"     // ends at once with code 3
 	startArg    = "nodejoin-test-start"    // starts service [2] of data folder [1] and ends
@@ -113,7 +113,7 @@ func self(t *testing.T) string {
 	return exe
 }
 
-// writableSysctl is a parameter of every kernel, with its own value written again.
+// writableSysctl is a parameter that every kernel has, with its current value.
 func writableSysctl(t *testing.T) string {
 	t.Helper()
 	const name, path = "vm.overcommit_memory", "/proc/sys/vm/overcommit_memory"

@@ -15,8 +15,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TestHostName renames a machine whose kernel has a name of its own: a namespace of one
-// thread, which ends with the test.
+// TestHostName renames a machine in a separate namespace of one thread, which ends with
+// the test.
 func TestHostName(t *testing.T) {
 	runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
 	if err := unix.Unshare(unix.CLONE_NEWUTS); errors.Is(err, unix.EPERM) {

@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// What nft prints about its tables and about other objects. Output that is not JSON is an error.
+// nft prints its tables among other objects. Output that is not JSON is an error.
 func TestNftTables(t *testing.T) {
 	const text = `{"nftables": [{"metainfo": {"version": "1.0.6", "json_schema_version": 1}},
  {"table": {"family": "ip", "name": "kube-proxy", "handle": 2}},
@@ -24,8 +24,8 @@ func TestNftTables(t *testing.T) {
 	}
 }
 
-// In a network of its own nft and the kernel lose the tables and routes that are named, and
-// nothing else.
+// In a separate network namespace, nft and the kernel remove the named tables and routes
+// and nothing else.
 func TestTablesAndRoutes(t *testing.T) { inOwnNetwork(t, nft, tablesAndRoutes) }
 
 func tablesAndRoutes(t *testing.T) {
@@ -46,7 +46,7 @@ func tablesAndRoutes(t *testing.T) {
 		return host.Route{Destination: destination, Gateway: gateway, Interface: "wire"}
 	}
 	v6 := via("2001:db8:1::/64", "2001:db8::2")
-	v6.Metric = 1024 // of Linux, where none is said
+	v6.Metric = 1024 // the default of Linux
 	slow := via("10.244.2.0/24", "192.0.2.3")
 	slow.Metric = 50
 	want := func(tables []host.FilterTable, routes ...host.Route) {
@@ -65,7 +65,7 @@ func tablesAndRoutes(t *testing.T) {
 	ways := []host.Route{via("10.244.1.0/24", "192.0.2.2"), via("10.244.2.0/24", "192.0.2.3"), slow,
 		via("10.244.3.0/24", "192.0.2.2"), via("10.244.3.0/24", "192.0.2.3"), v6}
 	want(append(slices.Clone(ours), theirs), ways...)
-	for range 2 { // again is not an error; one of two next hops alone is none of ours
+	for range 2 { // a second time is not an error; only one of the two next hops is not ours
 		if err := h.DeleteFilterTables(t.Context(), ours); err != nil {
 			t.Error(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// A shim is killed with its containers, also one whose file has been replaced; a process of another program stays.
+// A shim is killed with its containers, even if its file has been replaced; a process of another program stays.
 func TestEndProcesses(t *testing.T) {
 	h, ctx, dir := newHost(t), testContext(t), t.TempDir()
 	shell, err := os.ReadFile("/bin/sh")
@@ -60,7 +60,7 @@ func TestEndProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Runs(shim.Process.Pid) || Runs(container) {
-		t.Error("the shim or its container runs")
+		t.Error("the shim or its container still runs")
 	}
 	if !Runs(other.Process.Pid) {
 		t.Error("another program was killed")

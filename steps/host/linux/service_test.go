@@ -75,7 +75,7 @@ func await(ctx context.Context, t *testing.T, what string, done func() bool) {
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited for %s in vain", what)
+			t.Fatalf("timed out waiting for %s", what)
 		case <-tick.C:
 		}
 	}
@@ -124,7 +124,7 @@ func TestServiceSurroundings(t *testing.T) {
 	}
 }
 
-// A service that ended by itself is stopped, with its code, and leaves no zombie.
+// A service that ended by itself is stopped, has its exit code, and leaves no zombie.
 func TestServiceExits(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
 	create(t, h, "exits", exitArg)
@@ -180,11 +180,11 @@ func TestServiceOutlivesStarter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := readStat(s.PID); err == nil && !st.ended() {
-		t.Errorf("process %d runs on", s.PID)
+		t.Errorf("process %d still runs", s.PID)
 	}
 }
 
-// A start that was cut between making the process and noting its number is found.
+// A start that was interrupted between creating the process and recording its PID is found.
 func TestInterruptedStart(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
 	create(t, h, "serves", serveArg)
@@ -210,12 +210,12 @@ func TestInterruptedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := readStat(want.PID); err == nil && !st.ended() {
-		t.Errorf("process %d runs on", want.PID)
+		t.Errorf("process %d still runs", want.PID)
 	}
 }
 
-// A number that was given to another process, or comes from before a boot, is not
-// the service.
+// A PID that belongs to another process, or was recorded before a boot, is not the
+// service.
 func TestReusedNumber(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
 	create(t, h, "old", serveArg)
@@ -239,7 +239,7 @@ func TestReusedNumber(t *testing.T) {
 	}
 }
 
-// A service that does not end when it is told to is killed.
+// A service that ignores a stop is killed.
 func TestStubbornServiceIsKilled(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
 	create(t, h, "stubborn", stubbornArg)
@@ -277,7 +277,7 @@ func catches(t *testing.T, pid int, signal unix.Signal) bool {
 	return false
 }
 
-// What cannot be run is an error of the start and not the absence of the service.
+// If a program cannot run, the start fails; the service is not absent.
 func TestProgramThatCannotRun(t *testing.T) {
 	h, ctx := newHost(t), testContext(t)
 	dir := t.TempDir()

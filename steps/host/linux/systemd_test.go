@@ -19,8 +19,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// systemdHost is a machine with systemd that was made for tests, as the variable says:
-// units are the whole machine's. The acceptance tier makes one.
+// systemdHost is this machine, if the variable says that it has systemd and was made for
+// tests: units belong to the whole machine. The acceptance tier makes such a machine.
 func systemdHost(t *testing.T) *Host {
 	t.Helper()
 	if os.Getenv("NODEJOIN_TEST_SYSTEMD") == "" {
@@ -35,7 +35,7 @@ func systemdHost(t *testing.T) *Host {
 
 func TestSystemdConformance(t *testing.T) { conformance(t, systemdHost) }
 
-// createUnit registers a service that is taken away at the end of the test.
+// createUnit registers a service, which is deleted at the end of the test.
 func createUnit(t *testing.T, h *Host, c host.ServiceConfig) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -53,8 +53,8 @@ func createUnit(t *testing.T, h *Host, c host.ServiceConfig) {
 	}
 }
 
-// TestSystemdRestarts: a service that ends is started again; while systemd waits for
-// that it is not stopped, can be stopped, and then stays so.
+// TestSystemdRestarts: systemd restarts a service that ends. While it waits to restart,
+// the service does not count as stopped. It can be stopped, and then stays stopped.
 func TestSystemdRestarts(t *testing.T) {
 	h := systemdHost(t)
 	ctx := testContext(t)
@@ -81,7 +81,7 @@ func TestSystemdRestarts(t *testing.T) {
 	if s := state(ctx, t, h, c.Name); s.State != host.ServiceStopped || s.ExitCode != 0 {
 		t.Errorf("after a stop: %+v", s)
 	}
-	// Without recovery it stays stopped, and says how it ended.
+	// Without recovery it stays stopped, and reports how it ended.
 	c.Recovery = nil
 	if err := h.UpdateService(ctx, c); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestSystemdRestarts(t *testing.T) {
 	}
 }
 
-// TestSystemdByHand: what is changed behind nodejoin's back is seen and undone.
+// TestSystemdByHand: nodejoin notices and undoes changes by hand.
 func TestSystemdByHand(t *testing.T) {
 	h := systemdHost(t)
 	ctx := testContext(t)
@@ -140,7 +140,7 @@ func TestSystemdByHand(t *testing.T) {
 	}
 }
 
-// TestSystemdForeign: a unit of a package is a service, and not nodejoin's to hide or
+// TestSystemdForeign: a unit of a package is a service, which nodejoin must not hide or
 // delete.
 func TestSystemdForeign(t *testing.T) {
 	h := systemdHost(t)
@@ -176,8 +176,8 @@ func TestSystemdForeign(t *testing.T) {
 	}
 }
 
-// TestSystemdSurroundings: the environment reaches the program, and nobody but root
-// can read it; what the program prints is found at the service's log.
+// TestSystemdSurroundings: the program gets its environment, which only root can read.
+// The service's log holds the output of the program.
 func TestSystemdSurroundings(t *testing.T) {
 	h := systemdHost(t)
 	ctx := testContext(t)
@@ -216,7 +216,7 @@ func TestSystemdSurroundings(t *testing.T) {
 	}
 }
 
-// TestSystemdProgramThatCannotRun: an error of the start, not an absent service.
+// TestSystemdProgramThatCannotRun: the start fails; the service is not absent.
 func TestSystemdProgramThatCannotRun(t *testing.T) {
 	h := systemdHost(t)
 	ctx := testContext(t)

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/host/hosttest"
 )
 
-// An authority whose change ended halfway is known for one that nodejoin has added, and
-// not for a trusted one; taking it out leaves nothing, whatever the change had left.
+// An authority whose change was interrupted counts as added by nodejoin, but not as
+// trusted. Removing it leaves nothing, wherever the change stopped.
 func TestTrustInterrupted(t *testing.T) {
 	ca := hosttest.Authority(t, "nodejoin test")
 	broken := func(call func(h *Host) error) func(t *testing.T, h *Host) {
@@ -22,7 +22,7 @@ func TestTrustInterrupted(t *testing.T) {
 			program := h.trust[0].program
 			h.trust[0].program = "/bin/false"
 			if err := call(h); err == nil {
-				t.Error("the update failed, and the call did not")
+				t.Error("the update failed, but the call succeeded")
 			}
 			h.trust[0].program = program
 		}
@@ -74,7 +74,7 @@ func TestTrustInterrupted(t *testing.T) {
 	}
 }
 
-// An authority that somebody else trusts as well stays trusted, and is none of ours.
+// An authority that somebody else trusts as well stays trusted, and is not ours.
 func TestTrustedByOthers(t *testing.T) {
 	h := newHost(t)
 	ca := hosttest.Authority(t, "nodejoin test")

@@ -57,7 +57,7 @@ Definition={"name":"kubelet","display_name":"kubelet","description":"100% agent 
 		t.Errorf("%v %s", ok, cmp.Diff(c, back))
 	}
 	if _, ok := unitDefinition(have, "other"); ok {
-		t.Error("the unit of another name was taken for ours")
+		t.Error("the unit of another name counts as ours")
 	}
 }
 

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 			},
 			Endless:           []string{program, sleepArg},
 			NoDependencyStart: wine,
-			Rename:            wine, RenamedAtOnce: wine, // elsewhere a renamed machine would stay so where a test is killed
+			Rename:            wine, RenamedAtOnce: wine, // elsewhere a machine would stay renamed if a test is killed
 			Feature: feature, FeaturesUntried: !wine, Notes: wine,
 			Registry: true, Trust: true, Firewall: !errors.Is(err, host.ErrUnsupported),
 			Ports: wine || !errors.Is(noPorts, host.ErrUnsupported),
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// underWine: Wine says so by an export that Windows lacks.
+// underWine reports whether this is Wine, which has an export that Windows lacks.
 func underWine() bool { return wineVersion.Find() == nil }
 
 func httpServer(t *testing.T) (string, int, func()) {
@@ -100,8 +100,8 @@ func pipeServer(t *testing.T) (string, func()) {
 	}
 }
 
-// serviceProgram is a copy of this test program that services run from: one that
-// runs cannot be replaced or removed.
+// serviceProgram is a copy of this test program that services run from: a running
+// program cannot be replaced or removed.
 func serviceProgram(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()

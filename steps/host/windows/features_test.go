@@ -22,8 +22,8 @@ func onlyStandIn(t *testing.T) {
 	}
 }
 
-// TestFeatureAtOnce: a feature that needs no reboot is on at once, with the one that it
-// is a part of.
+// TestFeatureAtOnce: a feature that needs no reboot is on at once, and so is its parent
+// feature.
 func TestFeatureAtOnce(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -47,7 +47,7 @@ func TestFeatureAtOnce(t *testing.T) {
 	}
 }
 
-// TestFeaturesAsked: the API is one of the process; hosts of one process take turns.
+// TestFeaturesAsked: a process has one API, so the hosts of a process take turns.
 func TestFeaturesAsked(t *testing.T) {
 	onlyStandIn(t)
 	ctx := context30(t)
@@ -63,14 +63,14 @@ func TestFeaturesAsked(t *testing.T) {
 	all.Wait()
 }
 
-// TestReboot: Windows is asked with the privilege that it wants, which is another of a network
-// logon; a reboot that is on its way already is not requested again.
+// TestReboot: nodejoin requests a reboot with the privilege that Windows requires, which differs
+// for a network logon. It does not request a reboot that is already under way.
 func TestReboot(t *testing.T) {
 	onlyStandIn(t)
 	const asked = `C:\windows\shutdown-stand-in.asked`
 	h, ctx := newHost(t), context30(t)
 	if _, err := os.Stat(asked); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a reboot was asked for before: %v", err)
+		t.Fatalf("a reboot was already requested: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := os.Remove(asked); err != nil {
@@ -78,13 +78,13 @@ func TestReboot(t *testing.T) {
 		}
 	})
 	for _, connection := range []string{"192.0.2.1 50000 192.0.2.2 22", ""} {
-		t.Setenv("SSH_CONNECTION", connection) // to the stand-in a network logon
+		t.Setenv("SSH_CONNECTION", connection) // means a network logon to the stand-in
 		if err := h.Reboot(ctx); err != nil {
 			t.Fatal(err)
 		}
 		// After 5 seconds, forced, a reboot, for a planned reconfiguration of the system.
 		if have, err := os.ReadFile(asked); err != nil || string(have) != "5 1 1 0x80020004\n" {
-			t.Errorf("asked for %q, %v", have, err)
+			t.Errorf("requested %q, %v", have, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestResult(t *testing.T) {
 		}
 	}
 	if err := result("x", 0x80070002); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that a call has not found: %v", err)
+		t.Errorf("a file that a call did not find: %v", err)
 	}
 	if err := result("x", 0x80070005); !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		t.Error(err)

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TestGuardedDir: what drives of Windows hand on is not handed to a folder itself beyond
-// reading, and goes on to what is made in it.
+// TestGuardedDir: of the rights that a Windows drive passes on, a folder itself keeps only
+// reading, and what is made in it inherits them all.
 func TestGuardedDir(t *testing.T) {
 	const closed = "O:BAD:P"
 	const own = "(A;;FA;;;SY)(A;;FA;;;BA)"
@@ -58,8 +58,8 @@ func TestGuardedDir(t *testing.T) {
 	}
 }
 
-// TestGuardedFolders: below a folder that anybody may change, those that nodejoin makes on
-// the way are nobody's to rename.
+// TestGuardedFolders: below a folder that anybody can change, users cannot rename the parent
+// folders that nodejoin makes.
 func TestGuardedFolders(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	dir := filepath.Join(tempDir(t), "open")

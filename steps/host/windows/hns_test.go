@@ -29,7 +29,7 @@ func TestHNS(t *testing.T) {
 		t.Fatalf("absent: %v", err)
 	}
 	if !underWine() {
-		t.Skip("an overlay network takes the connections of a real machine away for a while")
+		t.Skip("an overlay network interrupts the connections of a real machine for a while")
 	}
 	made := overlay(t, name)
 	facts, err := h.Facts(ctx)
@@ -62,7 +62,7 @@ func TestHNS(t *testing.T) {
 	if err := e.Delete(); err != nil {
 		t.Fatal(err)
 	}
-	// What was deleted just now may be listed once more, and is not found when it is opened.
+	// A deleted endpoint may be listed for a moment longer, and is not found when it is opened.
 	if endpoints, err := h.HNSEndpoints(ctx); err != nil ||
 		slices.ContainsFunc(endpoints, func(o host.HNSEndpoint) bool { return o.ID == e.Id }) {
 		t.Errorf("endpoints after one was deleted: %v, %+v", err, endpoints)
@@ -75,7 +75,7 @@ func TestHNS(t *testing.T) {
 	}
 }
 
-// TestDeleteHNSNetwork: what vanishes while it is listed does not stop the deletion.
+// TestDeleteHNSNetwork: an endpoint that vanishes during the listing does not stop the deletion.
 func TestDeleteHNSNetwork(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -102,8 +102,8 @@ func TestDeleteHNSNetwork(t *testing.T) {
 	}
 }
 
-// TestHNSNetworkAfterAnother: the service refuses a network for a while after the last one has gone, and says so in a
-// way that can be waited for.
+// TestHNSNetworkAfterAnother: HNS refuses a network for a while after the last one was deleted, with an error that
+// callers can wait out.
 func TestHNSNetworkAfterAnother(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -128,7 +128,7 @@ func TestHNSNetworkAfterAnother(t *testing.T) {
 	}
 }
 
-// TestNoHNS: where the feature Containers is off, the service's interface is not registered.
+// TestNoHNS: if the feature Containers is off, the interface of HNS is not registered.
 func TestNoHNS(t *testing.T) {
 	onlyStandIn(t)
 	const installed = `C:\windows\hns-stand-in.port`
@@ -152,7 +152,7 @@ func TestNoHNS(t *testing.T) {
 	}
 }
 
-// TestSilentHNS: a service that does not answer is not one that is not installed.
+// TestSilentHNS: a service that does not answer does not count as not installed.
 func TestSilentHNS(t *testing.T) {
 	onlyStandIn(t)
 	const file = `C:\windows\hns-stand-in.port`
@@ -200,7 +200,7 @@ func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 	}
 	made, err := n.Create()
 	for ctx := context30(t); hcn.IsElementNotFoundError(err) && ctx.Err() == nil; made, err = n.Create() {
-		time.Sleep(20 * time.Millisecond) // one that a test has removed has just gone
+		time.Sleep(20 * time.Millisecond) // an earlier test may have just removed one
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func overlay(t *testing.T, name string) *hcn.HostComputeNetwork {
 	return made
 }
 
-// awaitAddress waits until a network has its management address, which the first one on an adapter has late.
+// awaitAddress waits until a network has its management address, which the first one on an adapter gets late.
 func awaitAddress(t *testing.T, h *Host, name string) {
 	t.Helper()
 	for ctx := context30(t); ; time.Sleep(20 * time.Millisecond) {

@@ -22,7 +22,7 @@ import (
 )
 
 // tempDir is a folder that is removed entry by entry: Wine 8 lacks the call that
-// os.RemoveAll, and so t.TempDir, is made of.
+// os.RemoveAll, and so t.TempDir, uses.
 func tempDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "nodejoin-test")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestFileReplace(t *testing.T) {
 	}
 }
 
-// A program that runs can be neither replaced nor removed, and the error says why.
+// A running program can be neither replaced nor removed, and the error says why.
 func TestRunningProgramIsBusy(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	self, err := os.Open(os.Args[0])
@@ -176,8 +176,8 @@ func TestRunningProgramIsBusy(t *testing.T) {
 	}
 }
 
-// A file that somebody reads is replaced once they have closed it, and one that stays
-// open is told as refused.
+// A file that another program reads is replaced once that program closes it. One that
+// stays open is reported as refused.
 func TestHeldFileIsReplaced(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	path := filepath.Join(tempDir(t), "record.json")
@@ -265,7 +265,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestBootTimeOutlivesClockSteps: Windows moves what it says of its boot when its clock is set.
+// TestBootTimeOutlivesClockSteps: the boot time stays the same when the clock is set, although Windows moves its own.
 func TestBootTimeOutlivesClockSteps(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -346,8 +346,8 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// TestNextName: the name after a boot is read where Windows notes it. Wine does not, so
-// the note is made by hand.
+// TestNextName: the name after a boot is read from where Windows stores it. Wine does not
+// store it, so the test does.
 func TestNextName(t *testing.T) {
 	if !underWine() {
 		t.Skip("a machine that is in use is not renamed")
@@ -368,7 +368,7 @@ func TestNextName(t *testing.T) {
 	}
 }
 
-// A Windows without the DISM API is one that cannot be asked, not one without a feature.
+// Without the DISM API, the host cannot ask; that does not mean that a feature is absent.
 func TestFeatureWithoutDISM(t *testing.T) {
 	was := dismInitialize
 	defer func() { dismInitialize = was }()

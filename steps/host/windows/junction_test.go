@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/selftest"
 )
 
-// TestForeignOwner: a link of a user is foreign, and so is one without an owner; those of the system and its
+// TestForeignOwner: a link that a user owns is foreign, and so is one without an owner. Links of the system and of
 // administrators are not.
 func TestForeignOwner(t *testing.T) {
 	h := newHost(t)
@@ -33,8 +33,8 @@ func TestForeignOwner(t *testing.T) {
 	}
 }
 
-// TestForeignJunction: a junction that a user made in place of a folder is not private, is not made so, and nothing of
-// what it leads to is changed. Wine makes no junctions; there it is enough that it says so.
+// TestForeignJunction: a junction that a user made in place of a folder is not private and is not made private. Its
+// target does not change. Wine cannot make junctions; there an error that says so is enough.
 func TestForeignJunction(t *testing.T) {
 	h, dir := newHost(t), tempDir(t)
 	target, junction := filepath.Join(dir, "target"), filepath.Join(dir, "junction")
@@ -77,12 +77,12 @@ func TestForeignJunction(t *testing.T) {
 		}
 	}
 	if after, err := h.Stat(t.Context(), target); err != nil || after.Access != before.Access {
-		t.Errorf("what it leads to: %+v, %v", after, err)
+		t.Errorf("the target: %+v, %v", after, err)
 	}
 	if err := h.Remove(t.Context(), junction); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(filepath.Join(target, "theirs.txt")); err != nil || string(b) != "theirs" {
-		t.Errorf("what it led to: %q, %v", b, err)
+		t.Errorf("the file in the target: %q, %v", b, err)
 	}
 }

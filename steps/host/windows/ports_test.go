@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// TestPortExcluded: Windows refuses a port that it has set aside, to programs of its
-// protocol, and no other.
+// TestPortExcluded: Windows refuses the ports that it has reserved, for their protocol
+// only.
 func TestPortExcluded(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -38,11 +38,11 @@ func TestPortExcluded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if have, err := h.PortExcluded(ctx, "tcp", 61341); err != nil || have {
-		t.Errorf("given free: %v, %v", have, err)
+		t.Errorf("released: %v, %v", have, err)
 	}
 }
 
-// TestDynamicPortsOfBoth: netsh is asked for IPv4 and for IPv6, of which WMI tells one.
+// TestDynamicPortsOfBoth: netsh reports the ports of IPv4 and of IPv6; WMI reports only one.
 func TestDynamicPortsOfBoth(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
@@ -51,7 +51,7 @@ func TestDynamicPortsOfBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := (host.PortRange{Protocol: "udp", First: 49152, Last: 65535}); before != want {
-		t.Errorf("of the factory: %s, want %s", before, want)
+		t.Errorf("the defaults: %s, want %s", before, want)
 	}
 	if err := h.SetDynamicPorts(ctx, host.PortRange{Protocol: "udp", First: 40000, Last: 50000}); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ const (
 
 func runService(kind string) int {
 	if kind == "deaf" {
-		// As a log runner does: a child answers the service manager. It ends, this process stays.
+		// Like a log runner: a child answers the service manager and ends; this process stays.
 		if err := exec.Command(os.Args[0], serviceArg, "dies").Run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -102,7 +102,7 @@ func context30(t *testing.T) context.Context {
 	return ctx
 }
 
-// testConfig is a service that runs this binary; it is taken away at the test's end.
+// testConfig is a service that runs this binary; it is deleted when the test ends.
 func testConfig(t *testing.T, h *Host, name, kind string) host.ServiceConfig {
 	t.Helper()
 	exe, err := os.Executable()
@@ -243,8 +243,8 @@ func TestServiceRuns(t *testing.T) {
 	}
 }
 
-// TestServiceThatDiesIsStopped: a process that ends at once when it is told to stop may take
-// the answer with it, and the service manager then says what its pipe said.
+// TestServiceThatDiesIsStopped: a process that ends at once on a stop request may not answer
+// it, and the service manager then returns the error of its pipe.
 func TestServiceThatDiesIsStopped(t *testing.T) {
 	h, ctx := newHost(t), context30(t)
 	c := testConfig(t, h, "njt-dies", "dies")
@@ -263,9 +263,9 @@ func TestServiceThatDiesIsStopped(t *testing.T) {
 	}
 }
 
-// TestServiceEndsWithItsProcess: the process of a service is ended that was told to stop
-// and does nothing, as whoever answered the service manager has ended, and one that has
-// reported stopped and goes on.
+// TestServiceEndsWithItsProcess: a stop ends a process that does not react, because the one
+// that answered the service manager has ended. It also ends a process that has reported
+// stopped but keeps running.
 func TestServiceEndsWithItsProcess(t *testing.T) {
 	for kind, bound := range map[string]*time.Duration{"deaf": &deafBound, "lingers": &endBound} {
 		t.Run(kind, func(t *testing.T) {
@@ -291,14 +291,14 @@ func TestServiceEndsWithItsProcess(t *testing.T) {
 			}
 			defer windows.CloseHandle(p)
 			if event, err := windows.WaitForSingleObject(p, 0); err != nil || event != windows.WAIT_OBJECT_0 {
-				t.Errorf("process %d lives on (%d, %v)", pid, event, err)
+				t.Errorf("process %d still runs (%d, %v)", pid, event, err)
 			}
 		})
 	}
 }
 
-// TestForeignServicesThatCannotBeRead: the machine of the stand-ins has services that refuse to be
-// read (15100, access denied). They stop nothing, and what such a one needs is known from the registry.
+// TestForeignServicesThatCannotBeRead: the stand-in machine has services that cannot be read (15100,
+// access denied). They block nothing, and the registry shows which services they depend on.
 func TestForeignServicesThatCannotBeRead(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)

@@ -12,8 +12,8 @@ import (
 
 const crashArg = "NODEJOIN_TEST_CRASH"
 
-// TestCrashGoesToAFile: a program whose standard error nobody reads ends all the same when
-// it crashes, and its file has what the runtime said.
+// TestCrashGoesToAFile: a program that crashes ends even if nobody reads its standard error,
+// and its file holds the message of the runtime.
 func TestCrashGoesToAFile(t *testing.T) {
 	if path := os.Getenv(crashArg); path != "" {
 		CrashTo(path)
@@ -21,7 +21,7 @@ func TestCrashGoesToAFile(t *testing.T) {
 			go func() { select {} }()
 		}
 		time.Sleep(100 * time.Millisecond)
-		go func() { panic("the last words") }() // not one that the test recovers
+		go func() { panic("the last words") }() // in a goroutine, so that the test does not recover it
 		select {}
 	}
 	dir, err := os.MkdirTemp("", "nodejoin-test")

@@ -15,7 +15,7 @@ import (
 
 const nobody = 65534
 
-// foreign makes nodejoin's folder before nodejoin does, with a record in it, and gives some of it to another user.
+// foreign creates nodejoin's folder with a record before nodejoin does, and makes another user own some of it.
 func foreign(t *testing.T, give ...string) (s *server, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -43,7 +43,7 @@ func foreign(t *testing.T, give ...string) (s *server, dir string) {
 	return &server{opt: Options{Host: h, DataDir: dir, Hello: wire.Hello{OS: "linux"}}}, dir
 }
 
-// A folder, or a record in it, that another user has put where nodejoin's comes to lie is not read; the first
+// nodejoin does not read a folder, or a record in it, that another user put in the place of its own. The first
 // contact moves it out of the way.
 func TestForeignFolder(t *testing.T) {
 	for name, give := range map[string][]string{"the folder": {""}, "the record": {"record.json"},
@@ -108,7 +108,7 @@ func TestForeignLink(t *testing.T) {
 	}
 }
 
-// A program that others can change, or could have put there, does not run as the agent.
+// The agent does not run from a program that others can change or could have put there.
 func TestForeignProgram(t *testing.T) {
 	s, dir := foreign(t)
 	agent := filepath.Join(dir, ".nodejoin", "agent")

@@ -86,7 +86,7 @@ func TestBlobs(t *testing.T) {
 	}
 	h.files[state.Temp] = 9
 	if _, err := b.finish(ctx, blob); err == nil {
-		t.Error("a short file is taken for the artifact")
+		t.Error("a short file is accepted as the artifact")
 	}
 	h.files[state.Temp] = 10
 	if _, err := b.finish(ctx, blob); err != nil {
@@ -127,7 +127,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// The agent's own program is not sent to it once more.
+// The agent's own program is not sent again.
 func TestOwnProgramIsABlob(t *testing.T) {
 	h := &blobHost{files: map[string]int64{"/root/agent": 7}, free: 100}
 	b := &blobs{host: h, os: "linux", dir: "/d/blobs", own: "/root/agent", ownDigest: digest("f")}
@@ -137,7 +137,7 @@ func TestOwnProgramIsABlob(t *testing.T) {
 	}
 }
 
-// TestSilence: an agent whose controller says nothing ends by itself.
+// TestSilence: an agent exits if its controller stays silent.
 func TestSilence(t *testing.T) {
 	in, _, err := os.Pipe()
 	if err != nil {

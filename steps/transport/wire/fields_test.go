@@ -42,7 +42,7 @@ func asked() []func() Message {
 	}
 }
 
-// fieldLies take the place of a field.
+// fieldLies replace a field.
 var fieldLies = []any{nil, true, -1, math.MaxInt64, 1e300, "", "x", "a\x1b[2J\u009b\u202e\r\nb",
 	strings.Repeat("x", 300_000),
 	"../../etc/passwd", `C:\..\..`, "0.0.0.0", []any{}, []any{nil},
@@ -50,8 +50,8 @@ var fieldLies = []any{nil, true, -1, math.MaxInt64, 1e300, "", "x", "a\x1b[2J\u0
 	slices.Repeat([]any{"x"}, 5000),
 	map[string]any{}, map[string]any{"\x1b": "\u202e", "id": "x"}}
 
-// TestEveryFieldLies: whatever one field of an honest reply says instead, or if it is missing, the reply is refused,
-// or it is an answer to the request and can be printed.
+// TestEveryFieldLies: if one field of an honest reply is replaced or missing, the reply is either refused, or it
+// answers the request and is safe to print.
 func TestEveryFieldLies(t *testing.T) {
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestEveryFieldLies(t *testing.T) {
 	}
 }
 
-// receive is what the controller does with a reply. What is taken must be clean, and answer the request.
+// receive handles a reply as the controller does. An accepted reply must be clean and answer the request.
 func receive(t *testing.T, m Message, reply []byte) error {
 	t.Helper()
 	b := m.Bound()
@@ -112,7 +112,7 @@ func receive(t *testing.T, m Message, reply []byte) error {
 	return nil
 }
 
-// fields are the paths of all fields of a JSON text; of a list its first element counts.
+// fields are the paths of all fields of a JSON text. Of a list, only the first element counts.
 func fields(text []byte) (out [][]string) {
 	var v any
 	_ = json.Unmarshal(text, &v)
@@ -136,7 +136,7 @@ func fields(text []byte) (out [][]string) {
 	return out
 }
 
-// replaced is the text with another field at the path.
+// replaced is the text with the field at the path replaced.
 func replaced(t *testing.T, text []byte, path []string, change func(in map[string]any, name string)) []byte {
 	t.Helper()
 	var v any

@@ -18,7 +18,7 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// fill sets every string that v leads to, and makes one of each that may be missing.
+// fill sets every string that v leads to, and adds one of each part that may be missing.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -48,7 +48,7 @@ func fill(v reflect.Value, text string) {
 
 var raw = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{202a}-\x{202e}\x{2028}]`)
 
-// TestEveryTextIsCleaned: no string of any reply, however deep, comes out raw; also one that is added later.
+// TestEveryTextIsCleaned: every string of every reply is cleaned, at any depth. This covers future fields, too.
 func TestEveryTextIsCleaned(t *testing.T) {
 	const text = "a\x1b[2J\x07\u009b\u202e\r\u2028\nb"
 	for _, c := range Calls {
@@ -107,7 +107,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzReply: whatever a machine answers, it is refused or it is an answer to the request, and can be printed.
+// FuzzReply: any reply is either refused, or it answers the request and is safe to print.
 func FuzzReply(f *testing.F) {
 	specs := []steps.Spec{{ID: "d0", Kind: "directory"}, {ID: "vip", Kind: "source_vip"}}
 	for _, seed := range []string{
@@ -155,7 +155,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzEvent: an event that is passed on is about a step of the call, has the call's host, and can be printed.
+// FuzzEvent: an event that is passed on is about a step of the call, has the call's host, and is safe to print.
 func FuzzEvent(f *testing.F) {
 	for _, seed := range []string{`{"type":"step_done","host":"x","step":"d0","result":"changed"}`,
 		`{"type":"warning","summary":"\u001b"}`,
@@ -187,7 +187,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzChannel: any stream is messages of the bounded length and an error in the end.
+// FuzzChannel: any stream yields messages of bounded length, then an error.
 func FuzzChannel(f *testing.F) {
 	f.Add([]byte("{}\r\n{\"a\":1}\n"))
 	f.Add([]byte("\n\n\r\n"))
@@ -210,7 +210,7 @@ func FuzzChannel(f *testing.F) {
 	})
 }
 
-// FuzzHolds: what passes is no deeper and has no more values than it may.
+// FuzzHolds: JSON that passes exceeds neither the limit on depth nor the limit on values.
 func FuzzHolds(f *testing.F) {
 	for _, seed := range []string{`{}`, `[1,2,3]`, `"\"[["`, `{"a":[{"b":"{,"}]}`, `"\\"`, strings.Repeat("[", 40)} {
 		f.Add([]byte(seed))
