@@ -51,6 +51,7 @@ func (c *compiler) run(alone bool) *Compiled {
 			c.judge(b)
 		}
 	}
+	c.findImages(out)
 	c.judgeLock()
 	// With errors or unknown values, what seems unused may be used by something that was not read.
 	if !c.List.HasErrors() && len(c.Unvalued)+len(c.Unread) == 0 {
@@ -59,7 +60,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		c.unusedArtifacts()
 	}
 	out.Artifacts, out.Lock, out.LockFile, out.verify = c.artifacts(), c.lock, c.lockFile, c.Verify
-	out.root = c.trustRoot()
+	out.root, out.Images = c.trustRoot(), c.images
 	out.Rollout = c.rollout(len(out.Nodes))
 	slices.SortFunc(out.Data, func(a, b block.Data) int { return strings.Compare(a.Address, b.Address) })
 	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })

@@ -21,6 +21,7 @@ type compiler struct {
 	lock           *lock.File // nil = none
 	lockFile, path string
 	wanted         []wanted
+	images         []Image
 	implied        map[string]*block.Artifact // artifacts without a block, by name
 
 	root    *signature.Root // see trustRoot

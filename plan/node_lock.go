@@ -132,8 +132,12 @@ func (c *compiler) misfits() {
 			at = &e.Range
 		}
 	}
-	if len(lines) == 0 {
+	missing, place := c.unlockedImages()
+	if lines = append(lines, missing...); len(lines) == 0 {
 		return
+	}
+	if at == nil && len(missing) > 0 {
+		at = &place
 	}
 	if at == nil { // none of them is in the lock
 		for _, w := range c.wanted {
@@ -174,6 +178,13 @@ func (c *compiler) idleEntries() {
 	for _, e := range c.lock.Entries {
 		if !slices.ContainsFunc(c.wanted, func(w wanted) bool { return w.Name == e.Name && w.Platform() == e.Platform }) {
 			if names = append(names, e.Name+" for "+e.Platform); len(names) == 1 {
+				at = e.Range
+			}
+		}
+	}
+	for _, e := range c.lock.Images {
+		if !slices.ContainsFunc(c.images, func(i Image) bool { return i.LockedAs(e) }) {
+			if names = append(names, "the image "+e.Name+" for "+e.Platform); len(names) == 1 {
 				at = e.Range
 			}
 		}

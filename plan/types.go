@@ -26,10 +26,13 @@ type Compiled struct {
 	Outputs  []block.Output // in the order of the plan
 	// Artifacts are what the nodes install, sorted by name and platform; without the agent.
 	Artifacts []Artifact
-	Lock      *lock.File // nil = the plan has none
-	LockFile  string     // path of the lock, whether it exists or not
-	verify    *block.Verify
-	root      *signature.Root
+	// Images are what the nodes run, sorted by name and platform. They are known with Options.Locking, and where the
+	// lock has images.
+	Images   []Image
+	Lock     *lock.File // nil = the plan has none
+	LockFile string     // path of the lock, whether it exists or not
+	verify   *block.Verify
+	root     *signature.Root
 
 	Data []block.Data // what its data blocks have read, by address
 	// Unread are addresses of data that was not read; what depends on it is not in the other fields. See Options.

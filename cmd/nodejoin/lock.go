@@ -12,6 +12,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/locker"
 	"nodejoin/cmd/nodejoin/internal/program"
+	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
@@ -21,7 +22,7 @@ import (
 // lockCommand is one run of lock.
 type lockCommand struct {
 	*app
-	check, upgrade bool
+	check, upgrade, images bool
 }
 
 func newLock(a *app) *cobra.Command {
@@ -43,14 +44,20 @@ the rest the lock says that nobody verified it; a verify block in the plan refus
 locked already must still have the same bytes; --upgrade takes what is there now. A lock is
 written completely or not at all.
 
+With --images the lock has the container images of the plan, too: those of the pods' sandboxes
+(pause) and of its manifests. They are read from their registries, with the logins of docker on this
+machine. A lock that has images keeps them up to date from then on.
+
 The exit code is 0 if all is done, 1 if an artifact cannot be read or has changed, 2 with
 --check if the lock is not up to date, and 3 if the plan is not valid.`,
 		Example: `  nodejoin lock plans/prod             write the lock, and show what changes
+  nodejoin lock --images plans/prod    lock the container images, too
   nodejoin lock --check plans/prod     change nothing (for CI)`,
 		RunE: x.run,
 	}
 	a.planFlags(c)
 	c.Flags().BoolVar(&x.check, "check", false, "write nothing; exit with 2 if the lock is not up to date")
+	c.Flags().BoolVar(&x.images, "images", false, "lock the container images of the plan, too")
 	c.Flags().BoolVar(&x.upgrade, "upgrade", false,
 		"take what is there now, also where it has changed since it was locked")
 	return c
@@ -81,7 +88,11 @@ func (x *lockCommand) run(c *cobra.Command, args []string) error {
 // read makes the lock of a plan.
 func (x *lockCommand) read(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Diagnostics) {
 	store := artifact.New(artifact.Options{Direct: true})
+	defer store.Close()
 	l := &locker.Locker{Open: store.Open, Post: store.Post, Upgrade: x.upgrade}
+	if x.images || p.Lock != nil && len(p.Lock.Images) > 0 {
+		l.Images = (&registry.Client{Transport: store.Transport()}).Images
+	}
 	return l.Lock(ctx, p)
 }
 
@@ -113,7 +124,7 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 	name := ui.CleanLine(filepath.Base(p.LockFile))
 	switch {
 	case len(changes) == 0 && (p.Lock != nil || len(now.Entries) == 0):
-		x.term.Say("No changes: %d %s, all as locked.", len(now.Entries), plural(len(now.Entries), "artifact"))
+		x.term.Say("No changes: %s, all as locked.", counted(now))
 		x.unverified(now)
 		return nil
 	case x.check:
@@ -123,10 +134,18 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 	if err := atomicfile.Write(p.LockFile, now.Format(), 0o644); err != nil {
 		return fmt.Errorf("writing the lock: %w", err)
 	}
-	x.term.Say("Wrote %s: %d %s. Review it, and keep it in version control.", name, len(now.Entries),
-		plural(len(now.Entries), "artifact"))
+	x.term.Say("Wrote %s: %s. Review it, and keep it in version control.", name, counted(now))
 	x.unverified(now)
 	return nil
+}
+
+// counted says how much a lock has.
+func counted(f *lock.File) string {
+	text := fmt.Sprintf("%d %s", len(f.Entries), plural(len(f.Entries), "artifact"))
+	if n := len(f.Images); n > 0 {
+		text += fmt.Sprintf(" and %d %s", n, plural(n, "image"))
+	}
+	return text
 }
 
 // unverified names the artifacts for whose digest nobody vouches.

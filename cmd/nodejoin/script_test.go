@@ -77,6 +77,8 @@ func scriptParams(dir string) testscript.Params {
 			"within":     cmdWithin,
 			"closedport": cmdClosedPort,
 			"upstream":   cmdUpstream,
+			"registry":   cmdRegistry,
+			"pushimage":  cmdPushImage,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
 			"drift":      cmdDrift,

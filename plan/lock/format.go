@@ -11,7 +11,7 @@ const head = `# Written by 'nodejoin lock'. Keep it beside the plan, in version 
 
 // Format returns the text of the lock: the same for the same entries, in any order and on any machine.
 func (f *File) Format() []byte {
-	sorted := &File{Entries: append([]Entry(nil), f.Entries...)}
+	sorted := &File{Entries: append([]Entry(nil), f.Entries...), Images: append([]Image(nil), f.Images...)}
 	sorted.Sort()
 	out := hclwrite.NewEmptyFile()
 	out.Body().SetAttributeValue("format", cty.NumberIntVal(format))
@@ -32,6 +32,9 @@ func (f *File) Format() []byte {
 				b.SetAttributeValue(a.name, cty.StringVal(a.value))
 			}
 		}
+	}
+	for _, i := range sorted.Images {
+		i.format(out.Body())
 	}
 	return append([]byte(head), hclwrite.Format(out.Bytes())...)
 }

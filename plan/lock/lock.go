@@ -59,7 +59,10 @@ func (e Entry) Same(o Entry) bool {
 }
 
 // File is a lock. A nil File is that of a plan without one.
-type File struct{ Entries []Entry }
+type File struct {
+	Entries []Entry
+	Images  []Image // none = the images of the plan are not locked
+}
 
 // Lookup returns the entry of an artifact; nil = none.
 func (f *File) Lookup(name, platform string) *Entry {
@@ -74,8 +77,24 @@ func (f *File) Lookup(name, platform string) *Entry {
 	return nil
 }
 
-// Sort puts the entries into the order of the file.
+// LookupImage returns the entry of an image; nil = none.
+func (f *File) LookupImage(name, platform string) *Image {
+	if f == nil {
+		return nil
+	}
+	for n := range f.Images {
+		if i := &f.Images[n]; i.Name == name && i.Platform == platform {
+			return i
+		}
+	}
+	return nil
+}
+
+// Sort puts the entries and images into the order of the file.
 func (f *File) Sort() {
+	slices.SortFunc(f.Images, func(a, b Image) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
+	})
 	slices.SortFunc(f.Entries, func(a, b Entry) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
 	})

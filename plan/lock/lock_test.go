@@ -25,7 +25,12 @@ func TestRoundTrip(t *testing.T) {
 		{Name: "cni_plugins", Platform: "windows/amd64", Address: "mirror:x", Size: 3, SHA256: a, Verified: lock.Checksum,
 			Checksum: "https://example.com/x.sha256"},
 	}
-	text := (&lock.File{Entries: entries}).Format()
+	images := []lock.Image{
+		{Name: "registry.k8s.io/pause:3.10.2", Platform: "windows(10.0.20348)/amd64", Index: "sha256:" + a,
+			Digest: "sha256:" + a, Size: 1 << 33},
+		{Name: "registry.k8s.io/pause:3.10.2", Platform: "linux/amd64", Digest: "sha256:" + a, Size: 2},
+	}
+	text := (&lock.File{Entries: entries, Images: images}).Format()
 	f, diags := hclsyntax.ParseConfig(text, "x", hcl.InitialPos)
 	if diags.HasErrors() {
 		t.Fatal(diags, string(text))
@@ -37,6 +42,10 @@ func TestRoundTrip(t *testing.T) {
 	slices.Reverse(entries)
 	(&lock.File{Entries: entries}).Sort()
 	if d := cmp.Diff(entries, have.Entries, cmpopts.IgnoreFields(lock.Entry{}, "Range")); d != "" {
+		t.Error(d)
+	}
+	slices.Reverse(images)
+	if d := cmp.Diff(images, have.Images, cmpopts.IgnoreFields(lock.Image{}, "Range")); d != "" {
 		t.Error(d)
 	}
 	if again := have.Format(); string(again) != string(text) {

@@ -13,8 +13,9 @@ import (
 
 // document is the file as HCL.
 type document struct {
-	Format    int     `hcl:"format"`
-	Artifacts []block `hcl:"artifact,block"`
+	Format    int          `hcl:"format"`
+	Artifacts []block      `hcl:"artifact,block"`
+	Images    []imageBlock `hcl:"image,block"`
 }
 
 type block struct {
@@ -69,6 +70,16 @@ func Decode(body hcl.Body) (*File, hcl.Diagnostics) {
 		}
 		lines[[2]string{e.Name, e.Platform}] = b.At.Start.Line
 		f.Entries = append(f.Entries, e)
+	}
+	for _, b := range d.Images {
+		i := Image{b.Name, b.Platform, b.Index, b.Digest, b.Size, b.At}
+		if why := i.wrong(); why != "" {
+			list = append(list, fault(b.At, "damaged lock", "%s."+remedy, why))
+		} else if first := f.LookupImage(i.Name, i.Platform); first != nil {
+			list = append(list, fault(b.At, "damaged lock", "There is another entry for the image %s on %s in line %d."+remedy,
+				i.Name, i.Platform, first.Range.Start.Line))
+		}
+		f.Images = append(f.Images, i)
 	}
 	if list.HasErrors() {
 		return nil, list

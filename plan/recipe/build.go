@@ -161,11 +161,14 @@ func (b *build) familyGates() []string {
 func (b *build) byKubeadm() bool { return b.in.Join.Kind == "kubeadm" }
 
 // pause returns the pause image.
-func (b *build) pause() string {
-	if b.in.Runtime.Pause != "" {
-		return b.in.Runtime.Pause
+func (b *build) pause() string { return b.in.PauseImage() }
+
+// PauseImage is the image of the pods' sandboxes.
+func (in *Input) PauseImage() string {
+	if in.Runtime.Pause != "" {
+		return in.Runtime.Pause
 	}
-	return compat.PauseImage(b.in.OS, b.in.Build)
+	return compat.PauseImage(in.OS, in.Build)
 }
 
 // reboots reports whether nodejoin may reboot the machine, immediately or at a time of the plan.

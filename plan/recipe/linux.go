@@ -113,10 +113,6 @@ func (b *build) linPrograms() {
 // linRuntime adds containerd, up to its socket.
 func (b *build) linRuntime() {
 	config := linContainerd + "/config.toml"
-	pause := b.in.Runtime.Pause
-	if pause == "" {
-		pause = compat.PauseImage("linux", "")
-	}
 	certs := ""
 	if len(b.in.Runtime.Registries) > 0 {
 		certs = linContainerd + "/certs.d"
@@ -126,7 +122,7 @@ func (b *build) linRuntime() {
 			ConfigPath: certs,
 			Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
 			State: "/run/containerd", Address: linContainerdSocket,
-			Imports: linContainerd + "/conf.d/*.toml", Pause: pause, CNIBin: linCNIBin, CNIConf: linCNIConf,
+			Imports: linContainerd + "/conf.d/*.toml", Pause: b.pause(), CNIBin: linCNIBin, CNIConf: linCNIConf,
 			Runc:          linBin + "/runc",
 			SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
 		}))}, "containerd_dir")

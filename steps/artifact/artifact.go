@@ -62,6 +62,12 @@ func New(opt Options) *Store {
 	return &Store{opt: opt, limits: defaultLimits, fetch: fetcher{client: c, pace: defaultPace, limit: maxDownload}}
 }
 
+// Transport is what URLs are fetched with: by the proxy and the certificate authorities of this machine, with bounds.
+func (s *Store) Transport() http.RoundTripper { return s.fetch.client.Transport }
+
+// Close ends connections that nothing uses.
+func (s *Store) Close() { s.fetch.client.CloseIdleConnections() }
+
 // Open returns the bytes of src, unverified; size is -1 if unknown.
 func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
 	if (src.URL == "") == (src.File == "") {

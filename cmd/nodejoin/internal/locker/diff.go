@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"nodejoin/plan/lock"
@@ -11,24 +12,37 @@ import (
 
 // Change is how an entry of a lock differs from the one before.
 type Change struct {
-	Old, New *lock.Entry // nil = not in that lock; not both
+	what     string // containerd windows/amd64
+	old, now bool   // whether it is in that lock
+	fields   []field
 }
 
 // Changes lists what differs between two locks, in the order of their entries. old may be nil.
 func Changes(old, now *lock.File) (out []Change) {
-	all := &lock.File{Entries: append([]lock.Entry(nil), now.Entries...)}
+	all := &lock.File{Entries: slices.Clone(now.Entries), Images: slices.Clone(now.Images)}
 	if old != nil {
 		for _, e := range old.Entries {
 			if now.Lookup(e.Name, e.Platform) == nil {
 				all.Entries = append(all.Entries, e)
 			}
 		}
+		for _, i := range old.Images {
+			if now.LookupImage(i.Name, i.Platform) == nil {
+				all.Images = append(all.Images, i)
+			}
+		}
 	}
 	all.Sort()
 	for _, e := range all.Entries {
-		c := Change{old.Lookup(e.Name, e.Platform), now.Lookup(e.Name, e.Platform)}
-		if c.Old == nil || c.New == nil || !c.Old.Same(*c.New) {
-			out = append(out, c)
+		a, b := old.Lookup(e.Name, e.Platform), now.Lookup(e.Name, e.Platform)
+		if a == nil || b == nil || !a.Same(*b) {
+			out = append(out, Change{e.Name + " " + e.Platform, a != nil, b != nil, fields(a, b)})
+		}
+	}
+	for _, i := range all.Images {
+		a, b := old.LookupImage(i.Name, i.Platform), now.LookupImage(i.Name, i.Platform)
+		if a == nil || b == nil || !a.Same(*b) {
+			out = append(out, Change{"image " + i.Name + " " + i.Platform, a != nil, b != nil, imageFields(a, b)})
 		}
 	}
 	return out
@@ -37,18 +51,18 @@ func Changes(old, now *lock.File) (out []Change) {
 // Write shows changes as text. clean makes text of the plan and of servers harmless.
 func Write(w io.Writer, list []Change, clean func(string) string) {
 	for _, c := range list {
-		sign, e := "~", c.New
+		sign := "~"
 		switch {
-		case c.Old == nil:
+		case !c.old:
 			sign = "+"
-		case c.New == nil:
-			sign, e = "-", c.Old
+		case !c.now:
+			sign = "-"
 		}
-		fmt.Fprintf(w, "%s %s %s\n", sign, clean(e.Name), clean(e.Platform))
-		for _, f := range fields(c.Old, c.New) {
+		fmt.Fprintf(w, "%s %s\n", sign, clean(c.what))
+		for _, f := range c.fields {
 			switch {
-			case f.old == f.now && c.Old != nil && c.New != nil, f.old == "" && f.now == "", c.New == nil:
-			case c.Old == nil:
+			case f.old == f.now && c.old && c.now, f.old == "" && f.now == "", !c.now:
+			case !c.old:
 				fmt.Fprintf(w, "    %-9s %s\n", f.name, clean(f.now))
 			default:
 				fmt.Fprintf(w, "    %-9s %s -> %s\n", f.name, orNone(clean(f.old)), orNone(clean(f.now)))
@@ -73,6 +87,19 @@ func fields(old, now *lock.Entry) []field {
 		{"sha256", a.SHA256, b.SHA256}, {"sha512", a.SHA512, b.SHA512}, {"verified", a.Verified, b.Verified},
 		{"checksum", a.Checksum, b.Checksum}, {"signer", a.Signer, b.Signer}, {"issuer", a.Issuer, b.Issuer},
 		{"signature", short(a.Bundle), short(b.Bundle)},
+	}
+}
+
+func imageFields(old, now *lock.Image) []field {
+	var a, b lock.Image
+	if old != nil {
+		a = *old
+	}
+	if now != nil {
+		b = *now
+	}
+	return []field{
+		{"index", a.Index, b.Index}, {"digest", a.Digest, b.Digest}, {"size", bytesOf(a.Size), bytesOf(b.Size)},
 	}
 }
 

@@ -14,15 +14,14 @@ import (
 	"nodejoin/steps"
 )
 
-// readers bounds how many artifacts are read at once.
-const readers = 4
-
 // Locker reads artifacts.
 type Locker struct {
 	// Open returns the bytes of an artifact, and their number or -1.
 	Open opener
 	// Post asks a service: url, JSON, and the most bytes that its answer may have.
 	Post func(context.Context, string, []byte, int64) ([]byte, error)
+	// Images reads what an image is for its platform; nil = images are not locked.
+	Images imageReader
 	// Upgrade takes what is upstream now, also where the lock has other bytes of the same version.
 	Upgrade bool
 }
@@ -43,6 +42,9 @@ func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Di
 	_ = g.Wait() // the functions return none
 	faults = slices.DeleteFunc(faults, func(d *hcl.Diagnostic) bool { return d == nil })
 	f := &lock.File{Entries: entries}
+	if l.Images != nil {
+		faults = append(faults, l.Images.add(ctx, p, f, l.Upgrade)...)
+	}
 	f.Sort()
 	return f, faults
 }

@@ -13,6 +13,9 @@ import (
 	"nodejoin/steps"
 )
 
+// readers bounds how many artifacts or images are read at once.
+const readers = 4
+
 // opener returns the bytes of an artifact or a checksum file, and their number or -1.
 type opener func(context.Context, steps.Source) (io.ReadCloser, int64, error)
 

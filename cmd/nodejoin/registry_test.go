@@ -1,0 +1,49 @@
+package main
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// cmdRegistry starts a container registry on loopback, and sets REGISTRY to its address.
+func cmdRegistry(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 0 {
+		ts.Fatalf("usage: registry")
+	}
+	srv := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	ts.Defer(srv.Close)
+	ts.Setenv("REGISTRY", strings.TrimPrefix(srv.URL, "http://"))
+}
+
+// cmdPushImage pushes a new image of a few bytes for each platform: pushimage NAME PLATFORM..., where a platform is
+// linux/amd64, or windows/amd64/10.0.20348.1.
+func cmdPushImage(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: pushimage NAME PLATFORM...")
+	}
+	ref, err := name.ParseReference(args[0])
+	ts.Check(err)
+	var index v1.ImageIndex = empty.Index
+	for _, p := range args[1:] {
+		parts := strings.Split(p+"/", "/")
+		image, err := random.Image(1000, 2)
+		ts.Check(err)
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
+			Platform: &v1.Platform{OS: parts[0], Architecture: parts[1], OSVersion: parts[2]}}})
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	ts.Check(remote.WriteIndex(ref, index, remote.WithTransport(transport)))
+}
