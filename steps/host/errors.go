@@ -28,6 +28,8 @@ var (
 	ErrNoAnswer = errors.New("no answer")
 	// ErrUnsettled: HNS does not find what a network needs, as for a while after another one has gone.
 	ErrUnsettled = errors.New("the network is still changing")
+	// ErrShutdownPlanned: the machine refuses a reboot, because a shutdown is planned for a later time.
+	ErrShutdownPlanned = errors.New("a shutdown is planned for later")
 )
 
 // Error is a failed call: what was asked of the machine, and of what.

@@ -52,7 +52,7 @@ type System interface {
 	// NoteReboot notes, until the machine boots, what needs a reboot.
 	NoteReboot(ctx context.Context, what string) error
 	// Reboot requests a reboot and returns once it is accepted; the machine goes down soon after. It is not an
-	// error if one is under way already.
+	// error if one is under way already. One that is planned for later stays, and is ErrShutdownPlanned.
 	Reboot(ctx context.Context) error
 }
 

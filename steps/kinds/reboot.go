@@ -203,13 +203,18 @@ func othersReboot(ctx context.Context, r host.RegistryReader) ([]string, error) 
 
 // Apply asks the machine to reboot. A check after it is back shows that it did.
 func (b *Reboot) Apply(ctx context.Context, h host.Host, _ *steps.Env, c steps.Change) (steps.Outcome, error) {
-	if c.Reboot != nil && c.Reboot.Asked {
-		return steps.Outcome{}, h.Reboot(ctx) // it may have been lost with the run that asked
+	if c.Reboot == nil || !c.Reboot.Asked { // else the request may have been lost with the run that made it
+		if err := h.NoteReboot(ctx, rebootAsked); err != nil {
+			return steps.Outcome{}, err
+		}
 	}
-	if err := h.NoteReboot(ctx, rebootAsked); err != nil {
-		return steps.Outcome{}, err
+	err := h.Reboot(ctx)
+	if errors.Is(err, host.ErrShutdownPlanned) {
+		err = &steps.Error{Code: steps.CodeFailed, Summary: "somebody else has planned a shutdown of the machine",
+			Detail: err.Error(),
+			Remedy: "wait for that shutdown, or cancel it (shutdown /a on the machine); then apply again"}
 	}
-	return steps.Outcome{}, h.Reboot(ctx)
+	return steps.Outcome{}, err
 }
 
 // RebootTime is a span of the week in which machines may be rebooted, in UTC.

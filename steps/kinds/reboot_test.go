@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -249,5 +250,23 @@ func TestLeaveTurnsFeatureOff(t *testing.T) {
 		if s, err := h.Feature(t.Context(), name); err != nil || s != want {
 			t.Errorf("%s is %q, %v", name, s, err)
 		}
+	}
+}
+
+// planned is a machine that somebody else shuts down later.
+type planned struct{ host.Host }
+
+func (planned) Reboot(context.Context) error {
+	return &host.Error{Op: "reboot", Subject: "the machine", Err: host.ErrShutdownPlanned}
+}
+
+// TestRebootPlannedByOthers: a shutdown that somebody else has planned fails the step, and the remedy says what to do.
+func TestRebootPlannedByOthers(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	stepstest.Must(t, h.NoteReboot(t.Context(), "the page file"))
+	r := stepstest.Apply(t, planned{h}, stepstest.Memory{},
+		[]steps.Spec{stepstest.Spec("reboot", "r", &kinds.Reboot{Policy: kinds.RebootAuto})})
+	if r.Err == nil || !strings.Contains(r.Err.Remedy, "shutdown /a") {
+		t.Errorf("%+v", r.Err)
 	}
 }

@@ -24,6 +24,29 @@ static BOOL holds(const WCHAR *privilege)
 /* A login by SSH is a network logon, whose requests Windows takes for those of another machine. */
 static BOOL network_logon(void) { return GetEnvironmentVariableW(L"SSH_CONNECTION", NULL, 0) != 0; }
 
+/* What Windows answers to a second request: that one is scheduled, until its time has come. The file begins with that
+ * time in seconds, and was last written when it was asked for.
+ */
+static DWORD refusal(void)
+{
+    DWORD code = ERROR_SHUTDOWN_IS_SCHEDULED, got;
+    unsigned long timeout;
+    char text[64] = "";
+    FILETIME written, now;
+    HANDLE f = CreateFileW(ASKED, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, 0, NULL);
+    if (f == INVALID_HANDLE_VALUE)
+        return code;
+    GetSystemTimeAsFileTime(&now);
+    if (ReadFile(f, text, sizeof text - 1, &got, NULL) && sscanf(text, "%lu", &timeout) == 1 && GetFileTime(f, NULL, NULL, &written)) {
+        ULONGLONG then = (ULONGLONG)written.dwHighDateTime << 32 | written.dwLowDateTime;
+        ULONGLONG at = (ULONGLONG)now.dwHighDateTime << 32 | now.dwLowDateTime;
+        if (at >= then + timeout * 10000000ULL)
+            code = ERROR_SHUTDOWN_IN_PROGRESS;
+    }
+    CloseHandle(f);
+    return code;
+}
+
 static BOOL WINAPI initiate(LPWSTR machine, LPWSTR message, DWORD timeout, BOOL force, BOOL reboot, DWORD reason)
 {
     char text[64];
@@ -35,7 +58,7 @@ static BOOL WINAPI initiate(LPWSTR machine, LPWSTR message, DWORD timeout, BOOL 
     HANDLE f = CreateFileW(ASKED, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, CREATE_NEW, 0, NULL);
     if (f == INVALID_HANDLE_VALUE) {
         if (GetLastError() == ERROR_FILE_EXISTS)
-            SetLastError(ERROR_SHUTDOWN_IS_SCHEDULED);
+            SetLastError(refusal());
         return FALSE;
     }
     int n = sprintf(text, "%lu %d %d %#lx\n", timeout, force, reboot, reason);

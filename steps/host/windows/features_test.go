@@ -89,6 +89,24 @@ func TestReboot(t *testing.T) {
 	}
 }
 
+// TestRebootOfOthers: a shutdown that somebody has planned for later is not the reboot that was requested.
+func TestRebootOfOthers(t *testing.T) {
+	onlyStandIn(t)
+	const asked = `C:\windows\shutdown-stand-in.asked`
+	if err := os.WriteFile(asked, []byte("600 0 0 0x80020004\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(asked); err != nil {
+			t.Error(err)
+		}
+	})
+	h, ctx := newHost(t), context30(t)
+	if err := h.Reboot(ctx); !errors.Is(err, host.ErrShutdownPlanned) {
+		t.Errorf("a shutdown in ten minutes: %v", err)
+	}
+}
+
 func TestResult(t *testing.T) {
 	for _, code := range []uintptr{0, 1, 3010, 0x80070bc2} {
 		if err := result("x", code); err != nil {

@@ -5,12 +5,17 @@ package windows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
+
+	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
 )
 
 // notedKey has a value for each note. It is volatile: Windows keeps such a key in memory only, so it is gone
@@ -70,7 +75,11 @@ const rebootReason = 0x00020000 | 0x00000004 | 0x80000000
 
 var initiateSystemShutdownEx = windows.NewLazySystemDLL("advapi32.dll").NewProc("InitiateSystemShutdownExW")
 
-// Reboot requests a reboot. Programs that do not end by themselves are killed.
+// plannedWithin bounds how long a request of nodejoin can be what Windows has scheduled. Past it, somebody else has.
+const plannedWithin = 2 * rebootDelay * time.Second
+
+// Reboot requests a reboot. Programs that do not end by themselves are killed. A shutdown that is already planned is
+// nodejoin's own if the machine goes down within rebootDelay; a later one is host.ErrShutdownPlanned, and stays.
 func (h *Host) Reboot(ctx context.Context) error {
 	const op = "reboot"
 	if ctx.Err() != nil {
@@ -86,10 +95,21 @@ func (h *Host) Reboot(ctx context.Context) error {
 	if err != nil {
 		return failed(op, "the machine", err)
 	}
-	ok, _, err := initiateSystemShutdownEx.Call(0, uintptr(unsafe.Pointer(message)), rebootDelay, 1, 1, rebootReason)
-	if ok != 0 || errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) ||
-		errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
-		return nil
+	bound, cancel := context.WithTimeout(ctx, plannedWithin)
+	defer cancel()
+	waited := wait.Until(bound, pollEvery, func() (bool, error) {
+		var ok uintptr
+		ok, _, err = initiateSystemShutdownEx.Call(0, uintptr(unsafe.Pointer(message)), rebootDelay, 1, 1, rebootReason)
+		if ok != 0 || errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) {
+			err = nil
+		}
+		return !errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED), nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case waited != nil:
+		err = fmt.Errorf("%w (%w)", host.ErrShutdownPlanned, err)
 	}
 	return failed(op, "the machine", err)
 }
