@@ -27,6 +27,7 @@ type Pod struct {
 	ID        string `json:"id"` // of its sandbox
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
+	Ended     bool   `json:"ended,omitempty"` // it no longer runs, and may have no network
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }

@@ -62,8 +62,33 @@ func (g *guard) hnsLost(ctx context.Context) (now steps.HNSSeen, why string) {
 		why = "the Host Networking Service has restarted"
 	case seen.Network != "" && now.Network != seen.Network:
 		why = "its HNS network is another one"
+	case g.lostEndpoints(ctx, now.Network):
+		why = "the Host Networking Service has lost the endpoints of pods"
 	}
 	return now, why
+}
+
+// lostEndpoints reports whether all endpoints in the network are gone, and pods still run that had one: a runtime
+// stops a pod before it removes its endpoint. A restart of HNS shows in nothing else where other services run in its
+// process, as on machines with little memory: the process stays, and so may the network.
+func (g *guard) lostEndpoints(ctx context.Context, network string) bool {
+	if len(g.endpoints) == 0 || g.plan.Guard.CRI == "" {
+		return false
+	}
+	have, err := g.endpointsOf(ctx, network)
+	if err != nil || slices.ContainsFunc(g.endpoints, func(e host.HNSEndpoint) bool { return contains(have, e) }) {
+		return false
+	}
+	pods, err := g.Host.Pods(ctx, g.plan.Guard.CRI)
+	return err == nil && slices.ContainsFunc(pods, func(p host.Pod) bool {
+		return !p.Ended && slices.ContainsFunc(g.endpoints, func(e host.HNSEndpoint) bool {
+			return strings.Contains(e.Name, p.ID) // microsoft/windows-container-networking, cni and hns of the plugins
+		})
+	})
+}
+
+func contains(list []host.HNSEndpoint, e host.HNSEndpoint) bool {
+	return slices.ContainsFunc(list, func(other host.HNSEndpoint) bool { return other.ID == e.ID })
 }
 
 // afterHNS is the list with the order to restart the service that uses HNS, where that has lost its state.
@@ -82,15 +107,12 @@ func (g *guard) afterHNS(list []steps.Spec, why string) []steps.Spec {
 	return list
 }
 
-// endpointsOf are the ids of the endpoints that programs of this machine have in a network.
-func (g *guard) endpointsOf(ctx context.Context, network string) (ids []string, err error) {
+// endpointsOf are the endpoints that programs of this machine have in a network.
+func (g *guard) endpointsOf(ctx context.Context, network string) ([]host.HNSEndpoint, error) {
 	all, err := g.Host.HNSEndpoints(ctx)
-	for _, e := range all {
-		if !e.Remote && network != "" && strings.EqualFold(e.Network, network) {
-			ids = append(ids, e.ID)
-		}
-	}
-	return ids, err
+	return slices.DeleteFunc(all, func(e host.HNSEndpoint) bool {
+		return e.Remote || network == "" || !strings.EqualFold(e.Network, network)
+	}), err
 }
 
 // endLostPods ends the pods whose endpoints went with the network, or with HNS as it was before: a restart of it can
@@ -100,7 +122,7 @@ func (g *guard) endLostPods(ctx context.Context, before steps.HNSSeen) error {
 	if !ok || before.Network == "" || now.Network == "" {
 		return nil
 	}
-	if now.Network == before.Network {
+	if now.Network == before.Network && !g.lostEndpoints(ctx, now.Network) {
 		if now.PID == before.PID || len(g.endpoints) == 0 {
 			return nil
 		}
@@ -108,7 +130,7 @@ func (g *guard) endLostPods(ctx context.Context, before steps.HNSSeen) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(g.endpoints, func(id string) bool { return slices.Contains(have, id) }) {
+		if slices.ContainsFunc(g.endpoints, func(e host.HNSEndpoint) bool { return contains(have, e) }) {
 			return nil // it has kept them
 		}
 	}

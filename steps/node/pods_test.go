@@ -17,20 +17,25 @@ type withPods struct {
 	host.Host
 	ended []string
 	lost  bool // HNS has forgotten the endpoints
+	over  bool // the pods have ended by themselves
 }
 
 func (p *withPods) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	n, err := p.HNSNetwork(ctx, network)
 	list := []host.HNSEndpoint{{ID: "a node's", Network: n.ID, Remote: true}}
 	if !p.lost {
-		list = append(list, host.HNSEndpoint{ID: "web's", Network: n.ID}, host.HNSEndpoint{ID: "logs'", Network: n.ID})
+		list = append(list, host.HNSEndpoint{ID: "web's", Name: "7e1_" + network, Network: n.ID},
+			host.HNSEndpoint{ID: "logs'", Name: "7e2_" + network, Network: n.ID})
 	}
 	return list, err
 }
 
-func (*withPods) Pods(context.Context, string) ([]host.Pod, error) {
-	return []host.Pod{{ID: "1", Namespace: "default", Name: "web"},
-		{ID: "2", Namespace: "kube-system", Name: "logs"}}, nil
+func (p *withPods) Pods(context.Context, string) ([]host.Pod, error) {
+	if len(p.ended) > 0 {
+		return nil, nil
+	}
+	return []host.Pod{{ID: "7e1", Namespace: "default", Name: "web", Ended: p.over},
+		{ID: "7e2", Namespace: "kube-system", Name: "logs", Ended: p.over}}, nil
 }
 
 func (p *withPods) RemovePod(_ context.Context, cri, id string) error {
@@ -61,7 +66,7 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 		time.Sleep(time.Minute)
 		m.wantRunning("a", "b")
 		time.Sleep(time.Hour)
-		if want := []string{"cri 1", "cri 2"}; !slices.Equal(h.ended, want) {
+		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
 			t.Errorf("ended %v, want %v", h.ended, want)
 		}
 		stop()
@@ -103,7 +108,7 @@ func TestPodsEndWithTheirEndpoints(t *testing.T) {
 		h.lost = true
 		restart()
 		time.Sleep(time.Hour)
-		if want := []string{"cri 1", "cri 2"}; !slices.Equal(h.ended, want) {
+		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
 			t.Errorf("ended %v, want %v", h.ended, want)
 		}
 		stop()
@@ -111,4 +116,44 @@ func TestPodsEndWithTheirEndpoints(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestEndpointsLostInASharedProcess: HNS restarts in a process that it shares, so that its PID stays, and forgets the
+// endpoints of the pods. Pods that have ended by themselves are no such sign.
+func TestEndpointsLostInASharedProcess(t *testing.T) {
+	for _, over := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+			h := &withPods{Host: m.Host}
+			opt := m.options(h)
+			opt.Pause = 0
+			ended := make(chan error)
+			go func() { ended <- Run(ctx, opt) }()
+			time.Sleep(time.Minute)
+			before, err := m.Service(ctx, "b")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.lost, h.over = true, over
+			time.Sleep(time.Minute)
+			after, err := m.Service(ctx, "b")
+			if err != nil || (after.PID == before.PID) != over {
+				t.Errorf("pods over %v: b was process %d and is %d, %v", over, before.PID, after.PID, err)
+			}
+			time.Sleep(time.Hour)
+			m.wantRunning("a", "b")
+			var want []string
+			if !over {
+				want = []string{"cri 7e1", "cri 7e2"}
+			}
+			if !slices.Equal(h.ended, want) {
+				t.Errorf("pods over %v: ended %v, want %v", over, h.ended, want)
+			}
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -69,7 +69,7 @@ type guard struct {
 	ended  []string             // steps that were fixed since all was in order
 	woke   steps.HNSSeen        // what ended a rest last
 	// endpoints of this machine in the HNS network, while all was in order.
-	endpoints []string
+	endpoints []host.HNSEndpoint
 	// settled: all was in order once since the process began.
 	settled bool
 

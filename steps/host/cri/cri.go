@@ -92,6 +92,10 @@ func pod(message []byte) (p host.Pod, err error) {
 				}
 				return nil
 			})
+		case 3: // state; protobuf leaves out SANDBOX_READY, which is 0
+			state, n := protowire.ConsumeVarint(value)
+			p.Ended = state != 0
+			return protowire.ParseError(min(n, 0))
 		}
 		return nil
 	})
@@ -101,7 +105,7 @@ func pod(message []byte) (p host.Pod, err error) {
 	return p, err
 }
 
-// fields gives the fields of a message that have a length: strings and messages.
+// fields gives the fields of a message: the content of strings and messages, the encoded value of others.
 func fields(message []byte, field func(number protowire.Number, value []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
@@ -112,6 +116,9 @@ func fields(message []byte, field func(number protowire.Number, value []byte) er
 		if kind != protowire.BytesType {
 			if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
 				return fmt.Errorf("a message of the container runtime: %w", protowire.ParseError(n))
+			}
+			if err := field(number, message[:n]); err != nil {
+				return err
 			}
 			message = message[n:]
 			continue

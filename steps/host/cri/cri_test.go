@@ -1,0 +1,31 @@
+package cri
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"nodejoin/steps/host"
+)
+
+// TestPod reads pods as a runtime lists them: field 3 is the state, which a pod that runs does not have.
+func TestPod(t *testing.T) {
+	text := func(b []byte, number protowire.Number, text string) []byte {
+		return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), text)
+	}
+	metadata := text(text(text(nil, 1, "web"), 2, "uid"), 3, "default")
+	runs := text(text(nil, 1, "0a"), 2, string(metadata))
+	ended := protowire.AppendVarint(protowire.AppendTag(runs, 3, protowire.VarintType), 1)
+	ended = protowire.AppendVarint(protowire.AppendTag(ended, 4, protowire.VarintType), 1<<40) // created_at
+	for want, message := range map[host.Pod][]byte{
+		{ID: "0a", Namespace: "default", Name: "web"}:              runs,
+		{ID: "0a", Namespace: "default", Name: "web", Ended: true}: ended,
+	} {
+		if have, err := pod(message); err != nil || have != want {
+			t.Errorf("%+v, %v, want %+v", have, err, want)
+		}
+	}
+	if have, err := pod(ended[:len(ended)-1]); err == nil {
+		t.Errorf("a message that is cut off: %+v", have)
+	}
+}
