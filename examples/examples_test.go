@@ -1,5 +1,5 @@
-// Package examples_test holds the plans beside it to what they are for: to be read, and
-// to run.
+// Package examples_test checks that the plans beside it serve their purpose: to be read,
+// and to run.
 package examples_test
 
 import (
@@ -21,12 +21,12 @@ import (
 	"nodejoin/steps/host"
 )
 
-// special is what an example needs besides its folder; most need nothing.
+// special lists what an example needs besides its folder. Most need nothing.
 var special = map[string]struct {
-	warnings []string                                    // summaries of the warnings that it is to have
+	warnings []string                                    // summaries of the warnings that it must have
 	prepare  func(ctx context.Context, dir string) error // what its head tells the reader to do first
-	overSSH  bool                                        // its hosts are real ones, for which sandboxes stand in
-	reboots  bool                                        // what a leave restores counts after a reboot only
+	overSSH  bool                                        // its hosts are real; sandboxes stand in for them
+	reboots  bool                                        // what a leave restores takes effect only after a reboot
 }{
 	"docker":      {warnings: []string{"deprecated runtime"}},
 	"mcr":         {warnings: []string{"deprecated runtime"}},
@@ -36,11 +36,11 @@ var special = map[string]struct {
 	"windows-ssh": {prepare: ownValues, overSSH: true},
 }
 
-// longest is how many lines an example may have: it is to be read.
+// longest is how many lines an example may have. People read it.
 const longest = 130
 
-// TestExamples: each example is valid and canonical, is rendered, joins its machines, has
-// nothing to do then, and leaves each machine equal to what it was before.
+// TestExamples: each example is valid and in canonical form, renders, joins its machines,
+// then has nothing to do. A leave restores each machine to its earlier state.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("*/*.join.hcl")
 	if err != nil {
@@ -57,13 +57,13 @@ func TestExamples(t *testing.T) {
 	tried := 0
 	for _, file := range files {
 		name := filepath.Dir(file)
-		if name == "bench" { // a plan to measure with, which has a test of its own
+		if name == "bench" { // a plan for measurements, which has its own test
 			continue
 		}
 		tried++
 		t.Run(name, func(t *testing.T) {
 			if file != filepath.Join(name, name+".join.hcl") {
-				t.Errorf("%s: an example is one file, named as its folder", file)
+				t.Errorf("%s: an example is one file with the name of its folder", file)
 			}
 			if !bytes.Contains(index, []byte("["+name+"]("+name+"/"+name+".join.hcl)")) {
 				t.Error("README.md does not name it")
@@ -101,7 +101,7 @@ func canonical(t *testing.T, file string) {
 	}
 }
 
-// copyPlan copies the files of an example; what it reads of the mirror is there.
+// copyPlan copies the files of an example. The mirror already has the artifacts that it reads.
 func copyPlan(t *testing.T, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -123,13 +123,13 @@ func copyPlan(t *testing.T, from, to string) {
 	}
 }
 
-// theirs are folders that a machine has before anybody comes to it.
+// theirs are folders that a machine has from the start.
 var theirs = map[string][]string{
 	"windows": {`C:\ProgramData`, `C:\Program Files`},
 	"linux":   {"/etc", "/opt", "/run", "/usr/local/bin", "/var/lib", "/var/log"},
 }
 
-// life is what becomes of the machines of an example.
+// life takes the machines of an example through a join and a leave.
 func life(t *testing.T, name, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -191,7 +191,7 @@ func life(t *testing.T, name, dir string) {
 			}
 		}
 		after := exampletest.Snapshot(t, n.Connection.Sandbox.Path)
-		delete(after, "state: modules") // of the kernel: others may use them by now, and the next boot ends it
+		delete(after, "state: modules") // modules stay in the kernel until the next boot, because others may use them
 		if d := cmp.Diff(before[n.Name], after); d != "" {
 			t.Errorf("%s before the join (-) and after the leave (+):\n%s", n.Name, d)
 		}

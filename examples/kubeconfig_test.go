@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/host/sandbox"
 )
 
-// kubeconfig does in a copy of the example what its program does in place.
+// kubeconfig does in a copy of the example what the example's program does in place.
 func kubeconfig(ctx context.Context, dir string) error {
 	cluster, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: filepath.Join(dir,
 		".sandbox", "cluster")})

@@ -9,8 +9,8 @@ import (
 	"nodejoin/plan/check"
 )
 
-// The sample web server that comes with the plan runs on its nodes, by the RuntimeClass
-// that its manifests make; as the documents of old have it, it does not.
+// The sample web server of the plan runs on its nodes with the RuntimeClass that its
+// manifests create. It does not run as older documents describe it.
 func TestManifestsPods(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "quickstart", "mirror"), os.DirFS("quickstart/mirror")); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestStandIns: each row about a stand-in for Windows names files, tests and evidence that
-// exist, and each source of those under Wine has a row.
+// exist. Each source file of the stand-ins under Wine has a row.
 func TestStandIns(t *testing.T) {
 	tests := exampletest.TestNames(t, "..")
 	for _, folder := range []string{"acceptance/wine", "acceptance/internal/hns"} {

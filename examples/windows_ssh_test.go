@@ -15,8 +15,9 @@ import (
 	"nodejoin/plan"
 )
 
-// ownValues does in a copy of windows-ssh what its head says: example.joinvars gets values
-// of one's own, here a kubeconfig, and a mirror of stand-ins with their digests.
+// ownValues does in a copy of windows-ssh what its head tells the reader to do: it puts the
+// reader's values into example.joinvars, here a kubeconfig and a mirror of stand-ins with
+// their digests.
 func ownValues(_ context.Context, dir string) error {
 	mirror := filepath.Join(dir, "mirror")
 	if err := os.Mkdir(mirror, 0o755); err != nil {
@@ -51,8 +52,8 @@ func ownValues(_ context.Context, dir string) error {
 		os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte("apiVersion: v1\nkind: Config\n"), 0o600))
 }
 
-// sandboxed puts sandboxes where a plan names hosts over SSH and a real cluster; its steps
-// stay those for the hosts.
+// sandboxed replaces a plan's hosts over SSH and its real cluster with sandboxes. The steps
+// stay the steps for the real hosts.
 func sandboxed(c *plan.Compiled, dir string) {
 	c.Cluster.Sandbox = filepath.Join(dir, ".sandbox", "cluster")
 	for i := range c.Nodes {

@@ -13,8 +13,8 @@ import (
 )
 
 // BenchmarkCompile compiles a plan of N Windows nodes of a cluster, each with the
-// recipe's steps and three of the plan. MB-from-OS is what the process has taken
-// from the operating system so far, which never shrinks: a bound of its peak.
+// recipe's steps and three of the plan. MB-from-OS is the memory that the process
+// has got from the operating system so far. It never shrinks, so it bounds the peak.
 func BenchmarkCompile(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

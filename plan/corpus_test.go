@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the corpus gives as what is wanted")
 
-// wantFile is the last file of a case: its diagnostics, then for a plan without
-// errors what it compiles to.
+// wantFile is the last file of a case: the diagnostics and, if the plan has no
+// errors, the compiled plan.
 const wantFile = "want"
 
 // TestCorpus runs the cases of testdata/valid and testdata/invalid. A case is a
@@ -40,15 +40,15 @@ const wantFile = "want"
 //	env NAME=VALUE      the controller's environment
 //	exec COMMAND=OUTPUT what the program of a data block prints; others are not in PATH
 //	version VERSION     of nodejoin, default 0.1.0
-//	path PATH           what is loaded, default the folder
+//	path PATH           the path to load, default the folder
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
 //	link NAME TARGET    a symbolic link
 //	noagent             nodejoin has no agents
 //	untrusted           as --untrusted
-//	unvalued            as validate: variables may be without a value
-//	brokenagent         the agents cannot be had
-//	recipe              want the steps of the recipe, too
-//	show ID             want what the recipe's step ID writes or runs
+//	unvalued            as validate: variables may have no value
+//	brokenagent         there is no way to get the agents
+//	recipe              also show the steps of the recipe
+//	show ID             show what the recipe's step ID writes or runs
 func TestCorpus(t *testing.T) {
 	for _, sort := range []string{"valid", "invalid"} {
 		cases, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
@@ -111,7 +111,7 @@ func runCase(t *testing.T, file string, valid bool) {
 	}
 }
 
-// titles wants no sensitive value in what plans show of a step.
+// titles checks that the texts that plans show of a step have no sensitive value.
 func (c *corpusCase) titles(t *testing.T) {
 	t.Helper()
 	secret := c.opt.Vars["secret"]
@@ -153,7 +153,7 @@ func (c *corpusCase) write(name string, data []byte) error {
 	return os.WriteFile(to, data, 0o644)
 }
 
-// program stands for the programs of data blocks, which cmd/nodejoin really runs.
+// program stands in for the programs of data blocks; cmd/nodejoin runs real ones.
 func (c *corpusCase) program(p eval.Program) ([]byte, error) {
 	name := strings.TrimPrefix(strings.Join(p.Command, " "), c.dir+string(filepath.Separator))
 	if out, ok := c.programs[name]; ok && p.Dir == c.dir {
@@ -229,7 +229,7 @@ func (c *corpusCase) directives(text string) error {
 	return in.Err()
 }
 
-// run loads and compiles, and writes down what comes of it.
+// run loads and compiles a case, and returns the result as text.
 func (c *corpusCase) run() (text string, valid bool) {
 	p, list := plan.Load(c.path, c.opt)
 	var out *plan.Compiled
@@ -273,9 +273,9 @@ func (c *corpusCase) diagnostic(d *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s: %s: %s: %s\n", at, severity, d.Summary, detail)
 }
 
-// writeCompiled shows every node with its steps in their order. Steps of step
-// blocks are shown with their arguments; those of a recipe, where they are asked
-// for, by name only, since the recipe's own tests hold them.
+// writeCompiled shows every node with its steps in order. It shows steps of step
+// blocks with their arguments. If the case wants the recipe's steps, it shows only
+// their names, because the recipe's own tests cover them.
 func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 	if k := out.Cluster; k != nil {
 		fmt.Fprintf(b, "cluster %s %s %s pods %s\n", k.Name, k.Version, k.APIServer, k.PodCIDR)

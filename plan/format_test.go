@@ -36,7 +36,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// FuzzFormat: what is formatted is HCL again, and formatting it changes nothing.
+// FuzzFormat: formatted text is HCL, and a second format changes nothing.
 func FuzzFormat(f *testing.F) {
 	f.Add([]byte("node \"a\" {\n os = \"windows\"\n}\n"))
 	f.Add([]byte("a = <<-EOT\n  ${x}\nEOT\n"))

@@ -15,13 +15,13 @@ import (
 	"nodejoin/plan"
 )
 
-// maxFuzzTime bounds one input of FuzzLoad: far more than any needs, far less
-// than what a hang takes.
+// maxFuzzTime bounds one input of FuzzLoad. It is far more than any input needs,
+// and far less than a hang.
 const maxFuzzTime = 20 * time.Second
 
-// FuzzLoad: whatever a file holds, loading and compiling it ends in time and
-// without a panic; a plan is given exactly when there are no errors; and every
-// diagnostic says something about a place that is in the file.
+// FuzzLoad: whatever a file contains, loading and compiling it ends in time and
+// without a panic. It returns a plan exactly when there are no errors. Every
+// diagnostic has a text and points to a place in the file.
 func FuzzLoad(f *testing.F) {
 	cases, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil {
@@ -39,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		// Plans that make very many nodes or values are slow because they ask for it.
+		// Plans that make very many nodes or values are slow by design.
 		if len(src) > 16<<10 || tooMuch(string(src)) {
 			t.Skip()
 		}
@@ -78,7 +78,7 @@ func checkDiagnostic(t *testing.T, d *hcl.Diagnostic, size int) {
 	}
 }
 
-// tooMuch reports whether the text may ask for a lot of work on purpose.
+// tooMuch reports whether the text may cause a lot of work by design.
 func tooMuch(src string) bool {
 	return slices.ContainsFunc([]string{"count", "range", "setproduct", "pow", "indent", "format", "chunklist"},
 		func(word string) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestImports: the language touches no host and no network. It links nothing that could, so
-// that a plan can be checked anywhere, by anyone, without effect.
+// anyone can check a plan anywhere without side effects.
 func TestImports(t *testing.T) {
 	forbidden := []string{"net/http", "os/exec", "nodejoin/steps/transport", "nodejoin/steps/engine",
 		"nodejoin/steps/cluster",
@@ -30,10 +30,10 @@ func TestImports(t *testing.T) {
 	}
 	for _, pkg := range deps(t, "nodejoin/plan/compat") {
 		if strings.HasPrefix(pkg.ImportPath, "nodejoin/") && pkg.ImportPath != "nodejoin/plan/compat" {
-			t.Errorf("plan/compat links %s; it is data that needs nothing of ours", pkg.ImportPath)
+			t.Errorf("plan/compat links %s; it is data and needs no other package of ours", pkg.ImportPath)
 		}
 	}
-	// Recipes know nothing of the language that asks for them.
+	// Recipes know nothing of the language that uses them.
 	for _, pkg := range deps(t, "nodejoin/plan/recipe") {
 		if pkg.ImportPath == "nodejoin/plan" || strings.HasPrefix(pkg.ImportPath, "github.com/hashicorp/hcl") {
 			t.Errorf("plan/recipe links %s", pkg.ImportPath)
@@ -52,7 +52,7 @@ func deps(t *testing.T, pattern string) []listed {
 	t.Helper()
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("no Go tool here")
+		t.Skip("no Go tool")
 	}
 	out, err := exec.Command(tool, "list", "-deps", "-json=ImportPath,Imports,Standard", pattern).Output()
 	var exit *exec.ExitError

@@ -8,7 +8,7 @@ import (
 	"nodejoin/plan/block"
 )
 
-// Arguments of kinds and those of every step share one block.
+// The arguments of a kind and the arguments of every step share one block.
 func TestKindsHaveNoArgumentOfSteps(t *testing.T) {
 	for _, name := range block.KindNames() {
 		for _, a := range block.StepAttrs {
@@ -19,26 +19,26 @@ func TestKindsHaveNoArgumentOfSteps(t *testing.T) {
 	}
 }
 
-// The tags of arguments agree with each other: what one needs exists, a default is a word
-// that it can be, and only what a step can want absent has arguments of what is present.
+// The tags of arguments are consistent: an argument that another needs exists, a default is
+// one of the choices, and only kinds that can want a thing absent mark arguments as Present.
 func TestArgumentTags(t *testing.T) {
 	for name, k := range block.KindSpecs() {
 		for argument, a := range k.Args {
 			where := name + "." + argument
 			if _, ok := k.Args[a.With]; a.With != "" && (!ok || a.Why == "") {
-				t.Errorf("%s has no effect without %q, which does not exist, or does not say why", where, a.With)
+				t.Errorf("%s has no effect without %q, which does not exist or gives no reason", where, a.With)
 			}
 			if text, ok := a.Fallback.(string); ok && a.Choices != nil && !slices.Contains(a.Choices, text) {
-				t.Errorf("%s is %q by default, which is none of %q", where, text, a.Choices)
+				t.Errorf("%s is %q by default, which is not one of %q", where, text, a.Choices)
 			}
 			if a.OS != "" && a.OS != "windows" && a.OS != "linux" {
-				t.Errorf("%s is for %q, which is not a system", where, a.OS)
+				t.Errorf("%s is for %q, which is not an operating system", where, a.OS)
 			}
 			if a.ID && a.Present {
 				t.Errorf("%s names the thing and describes it", where)
 			}
 			if _, ok := k.Args["sensitive"]; a.Secret && !ok {
-				t.Errorf("%s takes a secret, and the kind has no argument sensitive", where)
+				t.Errorf("%s takes a secret, but the kind has no argument sensitive", where)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestBadPath(t *testing.T) {
 		{"linux", `/` + strings.Repeat("a/", 2100), false},
 	} {
 		if why := block.BadPath(c.os, c.path); (why == "") != c.ok {
-			t.Errorf("%s %q: %q, want it to be right: %v", c.os, c.path, why, c.ok)
+			t.Errorf("%s %q: %q, want valid: %v", c.os, c.path, why, c.ok)
 		}
 	}
 }

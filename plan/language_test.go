@@ -16,14 +16,14 @@ import (
 	"nodejoin/plan/source"
 )
 
-// TestLanguageHasCases demands that a case of the corpus, or a file that cases
-// share, gives every block and every argument of the language.
+// TestLanguageHasCases checks that the cases of the corpus, or files that they share,
+// use every block and every argument of the language.
 func TestLanguageHasCases(t *testing.T) {
 	used := map[string]bool{}
 	note := func(src []byte) {
 		f, _ := hclsyntax.ParseConfig(src, "x", hcl.InitialPos)
 		if f == nil {
-			return // a case of a text that is not a plan
+			return // the case's text is not a plan
 		}
 		noteBody(used, "", f.Body.(*hclsyntax.Body))
 	}
@@ -33,7 +33,7 @@ func TestLanguageHasCases(t *testing.T) {
 	}
 	for _, name := range files {
 		if filepath.Base(filepath.Dir(name)) == "fuzz" {
-			continue // cases that fuzzing found, in folders
+			continue // a folder of cases that fuzzing found
 		}
 		src, err := os.ReadFile(name)
 		if err != nil {
@@ -66,7 +66,7 @@ func TestLanguageHasCases(t *testing.T) {
 	}
 	slices.Sort(missing)
 	for _, m := range missing {
-		t.Errorf("no case of the corpus gives %s", m)
+		t.Errorf("no case of the corpus uses %s", m)
 	}
 }
 
@@ -85,8 +85,8 @@ func wantSpec(want func(string), path string, s *eval.Spec) {
 	}
 }
 
-// noteBody notes "block.argument" of everything in a body. What has kinds is noted
-// with its kind, too.
+// noteBody notes "block.argument" for everything in a body. For blocks with kinds it
+// also notes the kind.
 func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
 	for name := range body.Attributes {
 		used[path+"."+name] = true

@@ -12,8 +12,7 @@ import (
 	"nodejoin/plan/lock"
 )
 
-// TestLimits compiles plans whose expressions ask for more than there is: each ends with one diagnostic at the
-// expression.
+// TestLimits compiles plans whose expressions exceed the limits: each gives one diagnostic, at the expression.
 func TestLimits(t *testing.T) {
 	const loops = `locals {
   n = range(200)
@@ -47,9 +46,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestManyLocals: the time that locals take grows with their number, not with its square.
+// TestManyLocals: the time for locals is linear in their number, not quadratic.
 func TestManyLocals(t *testing.T) {
-	const n = 20_000 // they took more than a minute
+	const n = 20_000 // these once took more than a minute
 	var b strings.Builder
 	b.WriteString("locals {\n  l0 = 0\n")
 	for i := range n {
@@ -68,7 +67,7 @@ func TestManyLocals(t *testing.T) {
 	}
 }
 
-// TestLimitsOfPrograms: the time of a program, which has its own bound, is not that of the compilation.
+// TestLimitsOfPrograms: the time of a program has its own limit and does not count as time of the compilation.
 func TestLimitsOfPrograms(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "main"+plan.Suffix), `data "exec" "slow" { program = ["slow"] }
@@ -77,7 +76,7 @@ output "x" { value = data.exec.slow.value }
 	limits := plan.Limits{Time: 500 * time.Millisecond, Memory: 1 << 40}
 	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Limits: limits,
 		Program: func(eval.Program) ([]byte, error) {
-			time.Sleep(2 * limits.Time) // it takes longer than the compilation may
+			time.Sleep(2 * limits.Time) // longer than the limit of the compilation
 			return []byte("1"), nil
 		}})
 	if diags.HasErrors() {
@@ -88,8 +87,7 @@ output "x" { value = data.exec.slow.value }
 	}
 }
 
-// TestLargeLock: a lock of many entries that no node needs takes no longer for each of them, and is one diagnostic
-// that can be read.
+// TestLargeLock: a lock with many entries that no node needs takes linear time and gives one readable diagnostic.
 func TestLargeLock(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("format = 1\n")

@@ -84,8 +84,8 @@ func TestFunctionFileRefusesDevices(t *testing.T) {
 	}
 }
 
-// Files of the plan are found with it, wherever it is read from; hidden ones and
-// those of other names are not the plan's.
+// The plan's files are found wherever it is read from. Hidden files and files
+// with other names do not belong to the plan.
 func TestLoadFolder(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "a"+plan.Suffix), minimal)
@@ -109,7 +109,7 @@ func TestLoadFolder(t *testing.T) {
 	}
 }
 
-// Compile reads what the plan reads again each time.
+// Each Compile reads the plan's inputs again.
 func TestCompileTwice(t *testing.T) {
 	dir := t.TempDir()
 	vars := filepath.Join(dir, "v.joinvars")

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// summaryAt is the place of the summary among the arguments of the functions that
+// summaryAt is the index of the summary in the arguments of the functions that
 // report: fail(range, summary, ...), failOn(node, range, summary, ...).
 var summaryAt = map[string]int{"Fail": 1, "FailAt": 1, "Warn": 1, "FailOn": 2, "WarnOn": 2, "fail": 1}
 
-// computed are the summaries that are put together from the answer of a version
-// table and what was asked for (componentJudge.verdict).
+// computed are the summaries that componentJudge.verdict builds from the answer of a
+// version table and the thing that it looked up.
 var computed = []string{
 	"unknown flag", "removed flag", "too new flag", "deprecated flag",
 	"unknown configuration field", "removed configuration field", "too new configuration field",
@@ -26,7 +26,7 @@ var computed = []string{
 	"deprecated feature gate",
 }
 
-// internal rules need a mistake in nodejoin itself, a file system that fails, or a minute of work.
+// internal rules fire only on a mistake in nodejoin, a failing file system, or a minute of work.
 var internal = map[string]string{
 	"invalid recipe": "a recipe names a step that it does not have",
 	"invalid step":   "the arguments of a step cannot be written as JSON",
@@ -35,7 +35,7 @@ var internal = map[string]string{
 }
 
 // TestRulesHaveCases reads the rules, which are the summaries of diagnostics, from
-// the source, and demands a case of the corpus for each.
+// the source, and wants a case of the corpus for each.
 func TestRulesHaveCases(t *testing.T) {
 	rules := rulesOf(t)
 	for _, s := range computed {
@@ -49,7 +49,7 @@ func TestRulesHaveCases(t *testing.T) {
 	}
 	for rule := range internal {
 		if rules[rule] == "" {
-			t.Errorf("there is no rule %q any more", rule)
+			t.Errorf("the rule %q no longer exists", rule)
 		}
 	}
 	if len(rules) < 80 {
@@ -57,7 +57,7 @@ func TestRulesHaveCases(t *testing.T) {
 	}
 }
 
-// TestCorpusSize holds the corpus to the size that covers the language.
+// TestCorpusSize checks that the corpus is large enough to cover the language.
 func TestCorpusSize(t *testing.T) {
 	for sort, least := range map[string]int{"invalid": 120, "valid": 40} {
 		list, err := filepath.Glob(filepath.Join("testdata", sort, "*.txtar"))
@@ -95,12 +95,12 @@ func rulesOf(t *testing.T) map[string]string {
 				return
 			}
 			if id, ok := e.(*ast.Ident); ok && id.Name == "summary" {
-				return // handed on by the function of that parameter
+				return // the function passes its parameter on
 			}
 			if b, ok := e.(*ast.BinaryExpr); ok && filepath.Base(name) == "component.go" && b.Op == token.ADD {
 				return // computed
 			}
-			t.Errorf("%s: the summary of a diagnostic is not a literal, so no case can be demanded for it", at)
+			t.Errorf("%s: the summary of a diagnostic is not a literal, so the test cannot check that it has a case", at)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if strings.HasPrefix(name, "..") { // a kind's remarks on arguments are diagnostics; its errors are not
@@ -129,7 +129,7 @@ func rulesOf(t *testing.T) map[string]string {
 	return rules
 }
 
-// keyed is the value of a field in a composite literal; nil = it is not there.
+// keyed returns the value of a field in a composite literal, or nil if the field is not set.
 func keyed(lit *ast.CompositeLit, field string) ast.Expr {
 	for _, e := range lit.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {

@@ -9,7 +9,7 @@ import (
 	"nodejoin/plan"
 )
 
-// The examples that need values are judged without them: as they are they are valid, and a misspelt argument is found.
+// Examples that need values are validated without them: they are valid, and a misspelt argument is found.
 func TestUnvaluedExamples(t *testing.T) {
 	for _, c := range []struct{ example, old, new, want string }{
 		{"windows-ssh", "    host ", "    hots ", `"hots"`},

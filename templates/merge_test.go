@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// References come through a merge to the byte, and what they resolve to stays a string.
+// A merge keeps references byte for byte, and a resolved reference stays a string.
 func TestMergeYAML(t *testing.T) {
 	text, err := overlayProxy.Render()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestMergeYAMLRefuses(t *testing.T) {
 	}
 }
 
-// A merge that changes nothing keeps what the file says.
+// A merge that changes nothing keeps the meaning of the file.
 func TestMergeYAMLKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := windowsKubelet

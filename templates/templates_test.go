@@ -129,7 +129,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// NUL would make git take the golden for a binary file.
+			// With NUL, git would treat the golden as a binary file.
 			have = strings.NewReplacer("\x00", "␀").Replace(have)
 			path := filepath.Join("testdata", name)
 			if *update {
@@ -166,13 +166,13 @@ func TestUnknownSchema(t *testing.T) {
 	}
 }
 
-// Quoted text reads back as it was, with references kept to the byte.
+// Quoted text reads back unchanged, with references kept byte for byte.
 func TestQuoteRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching("[a-zA-Z0-9'\"\\\\:{}<>&# é\\t-]{0,12}").Draw(t, "text")
 		tail := rapid.StringMatching("['\"\\\\ a]{0,4}").Draw(t, "tail")
 		name := rapid.StringMatching(`[a-z_]{1,8}\.[a-z_]{1,8}`).Draw(t, "ref")
-		const stand = "R" // what the reference resolves to
+		const stand = "R" // the value that the reference resolves to
 		for format, f := range map[string]struct {
 			quote func(string) (string, error)
 			parse func([]byte, any) error

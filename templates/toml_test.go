@@ -7,7 +7,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// References come through a merge to the byte, a bare one without quotes, and whole numbers are integers.
+// A merge keeps references byte for byte and a bare one without quotes. Whole numbers are integers.
 func TestMergeTOML(t *testing.T) {
 	text, err := ContainerdLinux{Schema: 3, BinDirs: true, Root: "/r", State: ref("fact.state"), Address: "/a",
 		Pause: "p:1", Imports: "/i", CNIBin: "/b", CNIConf: "/c", Runc: "/runc",

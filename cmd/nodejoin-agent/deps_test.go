@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestDependencies: the agent stays small; the plan's language, the cluster's
-// client and the SSH client are the controller's.
+// TestDependencies: the agent stays small. Only the controller links the plan's language,
+// the cluster's client and the SSH client.
 func TestDependencies(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no Go tool here")
+		t.Skip("no Go tool")
 	}
 	for _, goos := range []string{"windows", "linux"} {
 		cmd := exec.Command("go", "list", "-deps", ".")

@@ -20,14 +20,14 @@ const (
 	maxIdleMemory = 30 << 20
 )
 
-// TestIdleCost: the agent as the service of a node in order takes less than 0.5 % of a core and 30 MB. It checks its
-// node ten times a second here, and a day has a check each minute.
+// TestIdleCost: the agent, as the service of a healthy node, uses less than 0.5 % of a core and 30 MB. Here it checks
+// its node ten times a second; in production it checks once a minute.
 func TestIdleCost(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds the agent")
+		t.Skip("builds the agent")
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no Go tool here")
+		t.Skip("no Go tool")
 	}
 	dir := t.TempDir()
 	agent := filepath.Join(dir, "agent")

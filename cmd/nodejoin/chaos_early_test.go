@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestChaosEarlySignal: a run may be ended by SIGTERM before it listens for signals; later it must have an exit code.
+// TestChaosEarlySignal: SIGTERM may kill a run before it listens for signals. Later the run must have an exit code.
 func TestChaosEarlySignal(t *testing.T) {
 	c := newChaos(t)
 	f := &fleet{chaos: c, name: "steps", boxes: 1, rnd: rand.New(rand.NewPCG(1, 1))}

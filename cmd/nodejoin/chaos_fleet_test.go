@@ -28,7 +28,7 @@ type fleet struct {
 
 	dir            string
 	round          int
-	usual          time.Duration // that a run takes
+	usual          time.Duration // of a run
 	mu             sync.Mutex    // of the two counters
 	fine, reported int
 	faults         map[string]int
@@ -60,7 +60,7 @@ func (f *fleet) must(err error) {
 
 const theirs = "it was here before\n"
 
-// prepare makes the plan and what is on its machines before.
+// prepare makes the plan and the initial contents of its machines.
 func (f *fleet) prepare() {
 	f.dir, f.faults, f.usual = filepath.Join(f.root, f.name), map[string]int{}, 3*time.Second
 	f.must(copyExample(os.DirFS("../../examples/quickstart/mirror"), filepath.Join(f.dir, "mirror")))
@@ -75,7 +75,8 @@ func (f *fleet) prepare() {
 	}
 }
 
-// write writes the plan of a round: it wants other contents each time. full are machines with little room.
+// write writes the plan of a round, which wants different contents each time. full are the machines with little
+// space.
 func (f *fleet) write(full map[int]bool) {
 	var p strings.Builder
 	if f.name == "join" {
@@ -120,7 +121,7 @@ node "win%[1]d" {
 	f.must(os.WriteFile(filepath.Join(f.dir, "x.join.hcl"), []byte(p.String()), 0o644))
 }
 
-// steps are those of a machine that its join has not.
+// steps are a machine's steps that are not part of its join.
 func (f *fleet) steps(p *strings.Builder, node, root, slash, sum string) {
 	path := func(name string) string { return strings.ReplaceAll(root+"/"+name, "/", slash) }
 	text := func(id, name, content string) {
@@ -180,7 +181,7 @@ func (f *fleet) archive() string {
 	return fmt.Sprintf("%x", sha256.Sum256(b.Bytes()))
 }
 
-// fault happens during a run, some time after its start. lenient ones may end the run without a summary.
+// fault happens during a run, some time after its start. A lenient fault may end the run without a summary.
 type fault struct {
 	name    string
 	lenient bool
@@ -196,7 +197,7 @@ func signals(name string, lenient bool, s ...syscall.Signal) fault {
 	}}
 }
 
-// after waits, or until the run has ended.
+// after waits for a time, or until the run ends.
 func after(d time.Duration, ended <-chan struct{}) {
 	select {
 	case <-time.After(d):
@@ -241,7 +242,7 @@ func (f *fleet) apply() []string {
 	return []string{"apply", "--auto-approve", "--approve-removal", "--rejoin", "--json", f.dir}
 }
 
-// once is a round: a run with faults, and what must hold after it.
+// once is a round: a run with faults, and the checks after it.
 func (f *fleet) once() {
 	f.round++
 	full := map[int]bool{}
@@ -298,7 +299,7 @@ func (f *fleet) once() {
 	f.mustBe(fine)
 }
 
-// lose deletes a file that nodejoin made, or lets a service of the machine fail at its start.
+// lose deletes a file that nodejoin made, or makes a service of the machine fail at its start.
 func (f *fleet) lose(i int) {
 	if f.name == "join" && f.rnd.IntN(2) == 0 {
 		f.faults["a service does not start"]++
@@ -317,7 +318,7 @@ func (f *fleet) lose(i int) {
 
 func (f *fleet) broken(i int) string { return filepath.Join(f.box(i), ".sandbox", "broken.json") }
 
-// leave lets a machine leave; a signal may stop it.
+// leave makes a machine leave; a signal may stop the run.
 func (f *fleet) leave(i int) {
 	if f.round == 1 {
 		return // there is no plan yet
@@ -336,7 +337,7 @@ func (f *fleet) leave(i int) {
 	f.repair()
 }
 
-// repair ends all faults; then no process of a machine may be left.
+// repair ends all faults. After that no process of a machine may be left.
 func (f *fleet) repair() {
 	for i := range f.boxes {
 		_ = os.Remove(f.broken(i))
@@ -346,7 +347,7 @@ func (f *fleet) repair() {
 	}
 }
 
-// finish is the end: one run without faults, a check that finds nothing, and a leave after which all is as before.
+// finish ends the test: one run without faults, a check that finds nothing, and a leave that restores all machines.
 func (f *fleet) finish() {
 	f.round++
 	f.write(nil)

@@ -24,14 +24,14 @@ import (
 	"nodejoin/steps/transport/sshtest"
 )
 
-// chaosHost is a machine behind an SSH server on loopback: this one, with a home folder and a root of its own. It is
-// reached through a proxy.
+// chaosHost is a machine behind an SSH server on loopback: this computer, with its own home folder and root.
+// nodejoin reaches it through a proxy.
 type chaosHost struct {
 	t              *testing.T
 	root, identity string
 	key            string // fingerprint of its host key
 	proxy          *sshtest.Proxy
-	volume         bool // root is a volume of its own, which can be full
+	volume         bool // root is a separate volume, which can fill up
 }
 
 // newChaosHosts starts the machines, with OpenSSH if it is installed and this is root.
@@ -74,7 +74,7 @@ func newChaosHosts(t *testing.T, root string, n int) (out []*chaosHost) {
 	return out
 }
 
-// chaosKey makes a key and its file.
+// chaosKey makes a key and writes it to a file.
 func chaosKey(t *testing.T, path string) (ssh.Signer, string) {
 	_, k, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -150,7 +150,7 @@ func (h *chaosHost) makeHome() {
 	}
 }
 
-// server is an SSH server of this process, where there is no sshd.
+// server is an SSH server in this process, for computers without sshd.
 func (h *chaosHost) server(l net.Listener, host, user ssh.Signer) {
 	h.makeHome()
 	home := filepath.Join(h.root, "home")
@@ -190,7 +190,7 @@ node %q {
 `, name, filepath.Join(h.root, "data"), addr, port, h.key, h.identity)
 }
 
-// faults are what may happen to it.
+// faults are the faults that may happen to the machine.
 func (h *chaosHost) faults() []fault {
 	to := func(s syscall.Signal) func(*controller, <-chan struct{}) {
 		return func(*controller, <-chan struct{}) { h.signal(s) }
@@ -221,7 +221,7 @@ func (h *chaosHost) faults() []fault {
 	return out
 }
 
-// hangs and stands take until nodejoin no longer waits: half a minute for a connection, some minutes for an agent.
+// hangs and stands last until nodejoin stops waiting: half a minute for a connection, a few minutes for an agent.
 func (h *chaosHost) hangs() fault {
 	return fault{name: "connection hangs", do: func(*controller, <-chan struct{}) { h.proxy.Stalled.Store(true) }}
 }
@@ -247,7 +247,7 @@ func (h *chaosHost) balloon() string { return filepath.Join(h.root, "balloon") }
 func (h *chaosHost) fill() {
 	f, err := os.Create(h.balloon())
 	if err != nil {
-		return // it is full
+		return // the volume is full already
 	}
 	block := make([]byte, 64<<10)
 	for err == nil {
@@ -256,7 +256,7 @@ func (h *chaosHost) fill() {
 	_ = f.Close()
 }
 
-// processes are those of programs on the machine.
+// processes are the processes of programs that run on the machine.
 func (h *chaosHost) processes() (out []int) {
 	list, _ := os.ReadDir("/proc")
 	for _, e := range list {
@@ -280,10 +280,10 @@ func (h *chaosHost) signal(s syscall.Signal) {
 	}
 }
 
-// agentEnds is how long an agent that lost its connection may finish its step.
+// agentEnds is how long an agent that lost its connection may take to finish its step.
 const agentEnds = time.Minute
 
-// repair ends the faults. After that nothing of nodejoin runs there.
+// repair ends the faults, and then waits until nothing of nodejoin runs there.
 func (h *chaosHost) repair() {
 	h.proxy.Cut()
 	h.proxy.Stalled.Store(false)
@@ -308,7 +308,7 @@ func (h *chaosHost) ends() {
 	}
 }
 
-// tree lists what is in a folder, with modes and contents.
+// tree lists a folder's entries with their modes and contents.
 func tree(root string) string {
 	var b strings.Builder
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -318,7 +318,7 @@ func tree(root string) string {
 		}
 		fi, err := d.Info()
 		if err != nil {
-			return nil //nolint:nilerr // it went meanwhile
+			return nil //nolint:nilerr // it is gone by now
 		}
 		fmt.Fprint(&b, strings.TrimPrefix(path, root), " ", fi.Mode())
 		if text, err := os.ReadFile(path); err == nil {

@@ -22,13 +22,13 @@ import (
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 )
 
-// TestChaos runs nodejoin again and again over 50 simulated machines and 4 that it reaches over SSH, while
-// connections are cut, machines hang, disks are full, services do not start, files are lost, and nodejoin itself gets
-// signals or is killed. After each run every machine is as its plan says, or was reported; no process and no goroutine
-// is left. In the end one run without faults is enough, and after a leave each machine is as before.
+// TestChaos runs nodejoin repeatedly over 50 simulated machines and 4 machines behind SSH. Meanwhile connections are
+// cut, machines hang, disks are full, services do not start, files are lost, and nodejoin itself gets signals or is
+// killed. After each run every machine matches its plan or was reported, and no process or goroutine is left. At the
+// end a single run without faults converges, and a leave restores each machine.
 //
-// NODEJOIN_CHAOS is how long (20m; the default is short, with fewer machines), NODEJOIN_CHAOS_SEED repeats the
-// choices.
+// NODEJOIN_CHAOS sets how long it runs (20m; the default is short and has fewer machines). NODEJOIN_CHAOS_SEED repeats
+// the random choices.
 func TestChaos(t *testing.T) {
 	long, boxes := 10*time.Second, 8
 	if text := os.Getenv("NODEJOIN_CHAOS"); text != "" {
@@ -77,7 +77,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// chaos is what all runs share.
+// chaos is the state that all runs share.
 type chaos struct {
 	t    *testing.T
 	root string
@@ -96,16 +96,16 @@ func newChaos(t *testing.T) *chaos {
 		"GOMODCACHE="+dirs[1], "XDG_CACHE_HOME="+filepath.Join(root, "cache"), "SSH_AUTH_SOCK=", "TERM=dumb")}
 }
 
-// outcome is how a run of nodejoin ended.
+// outcome says how a run of nodejoin ended.
 type outcome struct {
 	code        int  // -1 if a signal ended it
-	early       bool // a signal ended it before it listens for signals
+	early       bool // a signal ended it before it listened for signals
 	out, errors []byte
 	took        time.Duration
 }
 
-// bound is the longest that a run may take. With faults that take long a machine that hangs in an apply ends it, which
-// is after 14 minutes at most; without them it ends before go test would end the package.
+// bound is the longest time that a run may take. With long faults, nodejoin gives up on a machine that hangs in an
+// apply after at most 14 minutes. Without them, the bound is less than the timeout of go test for the package.
 func (c *chaos) bound() time.Duration {
 	if c.long {
 		return 20 * time.Minute
@@ -113,7 +113,7 @@ func (c *chaos) bound() time.Duration {
 	return 3 * time.Minute
 }
 
-// lostOutput in front of the arguments: standard output is a full disk.
+// lostOutput before the arguments makes standard output a full disk.
 const lostOutput = "> /dev/full"
 
 // controller is a run of nodejoin.
@@ -123,7 +123,8 @@ type controller struct {
 	early atomic.Bool
 }
 
-// Signal notes whether the run may not listen for signals yet. Its main does so at once, if the machine lets it.
+// Signal records whether the run may not listen for signals yet. Main starts to listen at once, unless the machine
+// is busy.
 func (c *controller) Signal(s os.Signal) error {
 	info, err := os.Stat(c.began)
 	if err != nil || time.Since(info.ModTime()) < 100*time.Millisecond {
@@ -132,7 +133,7 @@ func (c *controller) Signal(s os.Signal) error {
 	return c.Process.Signal(s)
 }
 
-// start runs nodejoin. What meanwhile gets its process, and when the run has ended.
+// start runs nodejoin. It passes its process to meanwhile, and a channel that is closed when the run ends.
 func (c *chaos) start(meanwhile func(p *controller, ended <-chan struct{}), args ...string) outcome {
 	c.t.Helper()
 	dir, err := os.MkdirTemp(c.root, "run-*")
@@ -187,14 +188,14 @@ func (c *chaos) start(meanwhile func(p *controller, ended <-chan struct{}), args
 	return o
 }
 
-// fails reports a run that was not as it must be.
+// fails reports a run that broke a rule.
 func (f *fleet) fails(o outcome, format string, args ...any) {
 	f.t.Helper()
 	f.t.Errorf("%s, round %d with %v: %s; exit code %d after %s\n%s\n%s", f.name, f.round, f.now,
 		fmt.Sprintf(format, args...), o.code, o.took, lastBytes(o.out), lastBytes(o.errors))
 }
 
-// lastBytes is the end of an output, with all goroutines of a run that was ended for its time.
+// lastBytes is the end of an output. It has all goroutines of a run that took too long and was ended.
 func lastBytes(b []byte) []byte {
 	if at := bytes.Index(b, []byte("SIGQUIT: quit")); at >= 0 {
 		return b[at:min(len(b), at+100_000)]
@@ -202,7 +203,7 @@ func lastBytes(b []byte) []byte {
 	return b[max(0, len(b)-4000):]
 }
 
-// judge compares an apply with what it says, and returns the machines that it says are finished.
+// judge checks an apply against its own output, and returns the machines that the output calls finished.
 func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
 	fine = map[string]bool{}
 	if o.early { // it has done nothing yet
@@ -246,7 +247,7 @@ func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
 	return fine
 }
 
-// mustBe checks without faults that the machines which a run called finished are.
+// mustBe checks, without faults, that the machines that a run called finished are finished.
 func (f *fleet) mustBe(fine map[string]bool) {
 	o := f.start(nil, "plan", "--json", f.dir)
 	var p jsonout.Plan

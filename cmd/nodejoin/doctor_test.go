@@ -10,8 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// example copies an example, without what runs of it left, into a new folder. It returns a
-// function that runs the program there and checks its output against a schema.
+// example copies an example into a new folder, without files that earlier runs left. It returns
+// a function that runs the program there and checks its output against a schema.
 func example(t *testing.T, name string) (dir string,
 	run func(schema *jsonschema.Schema, code int, args ...string) map[string]any) {
 	t.Helper()
@@ -44,7 +44,7 @@ func example(t *testing.T, name string) (dir string,
 	}
 }
 
-// TestDoctorKeepsToSchema: before a join, after it, with a problem, and after a fix.
+// TestDoctorKeepsToSchema: the output keeps to the schema before and after a join, with a problem, and after a fix.
 func TestDoctorKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	doctor := compileSchema(t, "doctor")

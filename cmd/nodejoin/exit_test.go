@@ -38,7 +38,7 @@ func TestErrorCode(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", tt.err, have, tt.want)
 		}
 	}
-	// Several hosts: the code is that of the worst.
+	// With several hosts, the worst result sets the exit code.
 	if have := worst(exitUnreachable, exitNotVerified, exitFailed, exitOK); have != exitFailed {
 		t.Errorf("of all: %d", have)
 	}
@@ -68,6 +68,6 @@ func TestInterruptedQuestion(t *testing.T) {
 		"do otherwise")
 	var code exitError
 	if !errors.As(err, &code) || code != exitInterrupted || !strings.Contains(said.String(), "Nothing was changed") {
-		t.Errorf("have %v and %q, want exit code 130 and a word that nothing was changed", err, said.String())
+		t.Errorf("have %v and %q, want exit code 130 and a message that nothing was changed", err, said.String())
 	}
 }

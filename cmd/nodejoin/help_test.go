@@ -11,7 +11,7 @@ import (
 )
 
 // TestHelpFits: the help of every command fits narrow and wide terminals. Commands and
-// names of flags are not broken.
+// flag names are not split across lines.
 func TestHelpFits(t *testing.T) {
 	root := newRoot(&app{term: &ui.Term{}}, nil)
 	all := append([]*cobra.Command{root}, root.Commands()...)
@@ -37,7 +37,7 @@ func TestHelpFits(t *testing.T) {
 					t.Errorf("%s, %d columns: a line has %d: %s", c.CommandPath(), width, len([]rune(line)), line)
 				}
 			}
-			// Nothing is lost by it.
+			// Wrapping loses nothing.
 			for _, word := range strings.Fields(text + " " + c.Example) {
 				if !strings.Contains(b.String(), word) {
 					t.Errorf("%s, %d columns: no %q", c.CommandPath(), width, word)

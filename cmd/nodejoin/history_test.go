@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// The changes of a run that was killed are those of its events.
+// The changes of a killed run are counted from its events.
 func TestChangedByAKilledRun(t *testing.T) {
 	var r history.Run
 	for _, e := range []event.Event{
@@ -32,7 +32,7 @@ func TestChangedByAKilledRun(t *testing.T) {
 	}
 }
 
-// The result of a run follows from its exit code; one that stops for a reboot has not failed.
+// The exit code gives the result of a run. A run that stops for a reboot has not failed.
 func TestRunResult(t *testing.T) {
 	for code, want := range map[int]string{exitOK: "done", exitFailed: "failed", exitReboot: "reboot pending",
 		exitInterrupted: "interrupted", exitUnreachable: "failed"} {
@@ -42,7 +42,7 @@ func TestRunResult(t *testing.T) {
 	}
 }
 
-// TestRunNames: the names of runs sort as their times do, and are those that history takes.
+// TestRunNames: run names sort by time, and history accepts them.
 func TestRunNames(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	last := ""

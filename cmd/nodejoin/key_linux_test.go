@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// nobody is the user without rights (Debian base-passwd, and the kernel's overflowuid).
+// nobody is the unprivileged user (Debian base-passwd, and the kernel's overflowuid).
 const nobody = 65534
 
-// TestKeyOfAnotherUser: a key that the system does not let us read, told before
-// anything is said to the host. The command runs as a user without rights, since a
-// test that is root may read everything.
+// TestKeyOfAnotherUser: a key file that we may not read is reported before nodejoin
+// contacts the host. The command runs as an unprivileged user, because root may read
+// everything.
 func TestKeyOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can run a program as another user")
@@ -54,7 +54,7 @@ func TestKeyOfAnotherUser(t *testing.T) {
 }
 step "directory" "d" { path = "/tmp/nodejoin-never-made" }
 `, 0o644)
-	// The test program is nodejoin when it is called so (TestMain).
+	// The test program acts as nodejoin when it has that name (TestMain).
 	program := filepath.Join(dir, "nodejoin")
 	copyProgram(t, program)
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -73,7 +73,7 @@ step "directory" "d" { path = "/tmp/nodejoin-never-made" }
 	for _, want := range []string{"Error: the key cannot be used", key, "permission denied",
 		"declared at x.join.hcl:3,3", "make the file readable for the user that runs nodejoin"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is not said:\n%s", want, out)
+			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
 	if n := strings.Count(text, "Error:"); n != 1 {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestLostOutputs: each command says so, by its exit code too, if what it prints cannot be written: the disk is full,
-// or the reader has gone.
+// TestLostOutputs: if a command cannot write its output because the disk is full or the reader has gone, it reports
+// that, also by its exit code.
 func TestLostOutputs(t *testing.T) {
 	dir := t.TempDir()
 	text := "node \"a\" {\n  os = \"linux\"\n  connection \"sandbox\" { path = \"box\" }\n}\n" +

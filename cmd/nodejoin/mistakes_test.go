@@ -27,8 +27,8 @@ type mistake struct {
 	code  int
 }
 
-// mistakes are what people do wrong: edits of the quickstart's plan (old and new text in turn), a command and its
-// exit code. Files are put beside the plan before.
+// mistakes are common mistakes: edits of the quickstart's plan (old and new text in turn), a command and its exit
+// code. Files are written beside the plan first.
 var mistakes = []mistake{
 	{name: "wrong path", args: "plan nowhere", code: exitInvalid},
 	{name: "empty folder", args: "plan empty", files: map[string]string{"empty/.keep": ""}, code: exitInvalid},
@@ -99,7 +99,7 @@ var mistakes = []mistake{
 	{name: "saved plan that is none", files: map[string]string{"saved": "{}"}, args: "apply saved", code: exitInvalid},
 }
 
-// file is the one that the edits are made in.
+// file is the file that the edits change.
 func (m mistake) file() string {
 	if m.in != "" {
 		return m.in
@@ -107,13 +107,13 @@ func (m mistake) file() string {
 	return "quickstart.join.hcl"
 }
 
-// foreign are words of Go and of libraries, which say nothing to somebody who made a mistake.
+// foreign are words of Go and of libraries, which do not help a person who made a mistake.
 var foreign = regexp.MustCompile(`strconv|unmarshal|json:|yaml:|\bstruct\b|\bcty\b|map of object\b|` +
 	`no such file or directory|context canceled|%!|goroutine|nil pointer|error converting|couldn't get`)
 
 var wrapped = regexp.MustCompile(`([^\n|]) *\n\| (\S)`)
 
-// TestMistakes: each mistake has its exit code and its text (testdata/mistakes.txtar, written with UPDATE_SCRIPTS=1).
+// TestMistakes: each mistake gives its exit code and text (testdata/mistakes.txtar; UPDATE_SCRIPTS=1 rewrites it).
 func TestMistakes(t *testing.T) {
 	const golden = "testdata/mistakes.txtar"
 	want, err := txtar.ParseFile(golden)
@@ -161,7 +161,7 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("exit code %d, want %d", code, m.code)
 			}
 			text := strings.ReplaceAll(problems.String(), dir, "DIR")
-			text = wrapped.ReplaceAllString(text, "$1 $2") // paths are longer and shorter
+			text = wrapped.ReplaceAllString(text, "$1 $2") // paths differ in length
 			text = strings.TrimSpace(strings.ReplaceAll(text, "\\", "/"))
 			text = fmt.Sprintf("nodejoin %s\nexit code %d\n%s\n", m.args, code, text)
 			if word := foreign.FindString(text); word != "" {

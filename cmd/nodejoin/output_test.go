@@ -14,7 +14,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
-// TestPanicReport: a panic has an exit code of its own and leaves a report without the arguments of the command.
+// TestPanicReport: a panic has its own exit code and leaves a report without the command's arguments.
 func TestPanicReport(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", os.Getenv("TMPDIR"))
@@ -35,11 +35,11 @@ func TestPanicReport(t *testing.T) {
 		}
 	}
 	if guarded(&w, "apply", func() int { return exitReboot }) != exitReboot {
-		t.Error("a command that ends has another exit code")
+		t.Error("a command that does not panic has the wrong exit code")
 	}
 }
 
-// TestInterruptedJSON: the JSON of a command that is interrupted while it reads its hosts ends with a summary too.
+// TestInterruptedJSON: the JSON ends with a summary even if the command is interrupted while it reads its hosts.
 func TestInterruptedJSON(t *testing.T) {
 	dir := t.TempDir()
 	const text = `node "a" {

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// elsewhere are commands of pages that cannot run in a script, and what runs them or why nothing does.
+// elsewhere maps page commands that cannot run in a script to what runs them, or to why nothing does.
 var elsewhere = map[string]string{
 	"nodejoin doctor --self-test --yes-change-this-machine": "changes the machine; acceptance test TestSelfTest",
 }
@@ -24,8 +24,8 @@ var (
 	ran     = regexp.MustCompile(`(?m)^(?:exec|exit [0-9]+) (?:sh -c ')?(nodejoin .*?)'?$`)
 )
 
-// TestPages runs the commands of the pages against sandboxes, and compares what they print
-// with the screens of the pages.
+// TestPages runs the commands of the pages against sandboxes, and compares their output
+// with the screens on the pages.
 func TestPages(t *testing.T) {
 	params := scriptParams("testdata/pages")
 	for name, cmd := range map[string]func(*testscript.TestScript, bool, []string){
@@ -103,7 +103,7 @@ func TestReadmeIsShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(strings.Fields(string(text))); n > 900 {
-		t.Errorf("README has %d words, at most 900 are wanted: move what a newcomer does not need to a page of examples", n)
+		t.Errorf("README has %d words, want at most 900: move what a newcomer does not need to a page of examples", n)
 	}
 }
 
@@ -129,7 +129,7 @@ func fenced(ts *testscript.TestScript, page, language, n string) string {
 	return ""
 }
 
-// cmdFence writes a block of a page into a file: in place of the HCL block with the same first line, or at the end.
+// cmdFence writes a block of a page into a file. It replaces the HCL block with the same first line, or appends.
 // fence PAGE LANGUAGE N FILE
 func cmdFence(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
@@ -160,9 +160,9 @@ var (
 	digits = regexp.MustCompile(`[0-9]+`)
 )
 
-// cmdShown checks that the lines of a page's n-th screen (a fenced block without a language) stand in a file in
-// that order; a line [...] stands for any lines, and a line that begins with $ is a command: shown PAGE N FILE.
-// With UPDATE_SCRIPTS=1 numbers of the page that are out of date are rewritten.
+// cmdShown checks that the lines of a page's n-th screen (a fenced block without a language) are in a file in
+// that order; a line [...] matches any lines, and a line that begins with $ is a command: shown PAGE N FILE.
+// UPDATE_SCRIPTS=1 rewrites stale numbers on the page.
 func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: shown PAGE N FILE")
@@ -187,7 +187,7 @@ func cmdShown(ts *testscript.TestScript, neg bool, args []string) {
 			at++
 		}
 		if at >= len(lines) || !same(lines[at], want) {
-			ts.Fatalf("%s, screen %s: the output does not have, there:\n%s\n\nthe rest of the output:\n%s", args[0], args[1],
+			ts.Fatalf("%s, screen %s: the output lacks, at this place:\n%s\n\nthe rest of the output:\n%s", args[0], args[1],
 				want, strings.Join(lines, "\n"))
 		}
 		if plain(lines[at]) != plain(want) {

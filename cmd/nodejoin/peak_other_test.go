@@ -2,5 +2,5 @@
 
 package main
 
-// mainPeak measures on Linux alone.
+// mainPeak measures on Linux only.
 func mainPeak() {}

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// peakLimit bounds the memory, in bytes, that a run over one machine takes.
+// peakLimit is the most memory, in bytes, that a run over one machine may use.
 const peakLimit = 40_000_000
 
-// mainPeak runs a program and writes the memory that it took into a file. Linux counts for a program what its parent
-// had when it started it (exec_mmap), so the parent is this new process and not that of the tests.
+// mainPeak runs a program and writes its peak memory to a file. Linux counts the parent's memory at the start as the
+// program's (exec_mmap), so the parent is this new process and not the test process.
 func mainPeak() {
 	cmd := exec.Command(os.Args[2], os.Args[3:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -31,7 +31,7 @@ func mainPeak() {
 	}
 }
 
-// TestPeakMemory: a machine behind SSH takes little of the controller's memory. nodejoin, built as for a release,
+// TestPeakMemory: a machine behind SSH costs the controller little memory. nodejoin, built as for a release,
 // plans and applies a file there.
 func TestPeakMemory(t *testing.T) {
 	if testing.Short() {

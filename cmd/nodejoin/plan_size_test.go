@@ -16,7 +16,8 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
-// TestPlanSize: what many hosts get alike is shown once, at the first join and at an upgrade. --full shows each host.
+// TestPlanSize: a change that many hosts share is shown once, both in a first join and in an upgrade. --full shows
+// each host.
 func TestPlanSize(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("LocalAppData", os.Getenv("XDG_STATE_HOME"))
@@ -32,7 +33,7 @@ func TestPlanSize(t *testing.T) {
 	lines := func(what, text string, most int, want ...string) {
 		t.Helper()
 		if n := strings.Count(text, "\n"); n > most {
-			t.Errorf("%s: %d lines, at most %d are wanted", what, n, most)
+			t.Errorf("%s: %d lines, want at most %d", what, n, most)
 		}
 		for _, w := range want {
 			if !strings.Contains(text, w) {
@@ -57,7 +58,7 @@ func TestPlanSize(t *testing.T) {
 		"digest: sha256:aed1f3f15d0c ->")
 }
 
-// manyNodes is the quickstart with that many nodes, in a folder of its own.
+// manyNodes is the quickstart with n nodes, in its own folder.
 func manyNodes(t *testing.T, nodes int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A run that was killed is gone even if its process was not reaped: its Lease does not
+// A killed run counts as gone even if its process was not reaped, so its Lease does not
 // block the next run.
 func TestKilledProcessIsGone(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
@@ -19,7 +19,7 @@ func TestKilledProcessIsGone(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }() // it was killed
 	if !processRuns(cmd.Process.Pid) || !processRuns(os.Getpid()) {
-		t.Error("processes that run are taken for ended")
+		t.Error("running processes count as ended")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -27,13 +27,13 @@ func TestKilledProcessIsGone(t *testing.T) {
 	deadline := time.Now().Add(20 * time.Second)
 	for processRuns(cmd.Process.Pid) {
 		if time.Now().After(deadline) {
-			t.Fatal("the zombie counts as a process that runs")
+			t.Fatal("the zombie counts as running")
 		}
-		time.Sleep(time.Millisecond) // between two looks
+		time.Sleep(time.Millisecond) // between two checks
 	}
 }
 
-// TestBlockedOutput: a reader of standard error that takes nothing any more does not keep signals from ending a run.
+// TestBlockedOutput: signals end a run even if the reader of standard error has stopped reading.
 func TestBlockedOutput(t *testing.T) {
 	dir := t.TempDir()
 	const text = `node "a" {
@@ -68,7 +68,7 @@ step "http_ready" "web" {
 		select {
 		case err := <-ended:
 			t.Fatalf("it ended by itself: %v", err)
-		case <-time.After(time.Millisecond): // between two looks
+		case <-time.After(time.Millisecond): // between two checks
 		}
 	}
 	for range 2 {
@@ -93,7 +93,7 @@ step "http_ready" "web" {
 	}
 }
 
-// fullPipe is the end of a pipe that takes nothing.
+// fullPipe is the write end of a full pipe.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()

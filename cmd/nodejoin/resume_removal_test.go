@@ -26,8 +26,8 @@ step "file" "changed" {
 }
 `
 
-// TestResumeRemoves: after the reboot the service removes what the plan no longer has. It asks for nothing again, and
-// removes what somebody changed only if the apply before the reboot was told to.
+// TestResumeRemoves: after the reboot the service removes what the plan no longer has. It does not ask again. It
+// removes things that somebody changed only if the apply before the reboot had the flag for that.
 func TestResumeRemoves(t *testing.T) {
 	for name, prune := range map[string]bool{"changed stays": false, "--prune-changed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -49,11 +49,11 @@ func TestResumeRemoves(t *testing.T) {
 			for file, want := range map[string]bool{"more": false, "changed": !prune} {
 				_, err := os.Stat(filepath.Join(site, file))
 				if err != nil && !errors.Is(err, fs.ErrNotExist) || (err == nil) != want {
-					t.Errorf("%s is there: %v, want %v (%v)\n%s", file, err == nil, want, err, r.out.String())
+					t.Errorf("%s exists: %v, want %v (%v)\n%s", file, err == nil, want, err, r.out.String())
 				}
 			}
 			if r.text("win-1") == "" {
-				t.Error("what the plan has is gone")
+				t.Error("a file that the plan has is gone")
 			}
 			r.over("finished on node win-1")
 		})

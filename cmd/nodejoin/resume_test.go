@@ -55,7 +55,7 @@ step "file" "text" {
 }
 `
 
-// ownMachine is a machine with this process as its service.
+// ownMachine is a machine whose service is this process.
 type ownMachine struct {
 	*sandbox.Host
 	deleted []string
@@ -66,7 +66,7 @@ func (m *ownMachine) DeleteOwnService(_ context.Context, name string) error {
 	return nil
 }
 
-// resumed is a plan to finish on win-1, and the service that does it.
+// resumed is a plan to finish on win-1, and the service that finishes it.
 type resumed struct {
 	*resume.Run
 	t       *testing.T
@@ -91,7 +91,7 @@ func newResumed(t *testing.T, flags ...string) *resumed {
 	return resumedIn(t, planDir(t, resumePlan), &app{vars: flags})
 }
 
-// resumedIn is left by an apply of the plan in dir.
+// resumedIn is the state that an apply of the plan in dir leaves.
 func resumedIn(t *testing.T, dir string, a *app) *resumed {
 	t.Helper()
 	r := &resumed{t: t, dir: dir}
@@ -120,7 +120,7 @@ func resumedIn(t *testing.T, dir string, a *app) *resumed {
 	return r
 }
 
-// files is a machine with one file that is this computer's.
+// files is a machine with one file, which is on this computer.
 type files struct {
 	*ownMachine
 	file string
@@ -180,7 +180,7 @@ func TestResume(t *testing.T) {
 }
 
 // TestResumeEnds: the service gives up on a plan that has changed, a plan that fails, and
-// a machine that boots again and again; not on a run that is stopped.
+// a machine that keeps rebooting. It does not give up on a run that is stopped.
 func TestResumeEnds(t *testing.T) {
 	t.Run("changed", func(t *testing.T) {
 		r := newResumed(t)
@@ -210,7 +210,7 @@ func TestResumeEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Do(t.Context()); err == nil {
-			t.Error("it is taken for done")
+			t.Error("it counts as done")
 		}
 		r.over("not finished")
 	})
@@ -234,7 +234,7 @@ func TestResumeEnds(t *testing.T) {
 	})
 }
 
-// starting is a machine whose network is not there yet for a number of questions.
+// starting is a machine whose network is not up yet for the first few calls.
 type starting struct {
 	connect.Machine
 	asked, errors int
@@ -247,8 +247,8 @@ func (s *starting) Adapters(ctx context.Context) ([]host.Adapter, error) {
 	return s.Machine.Adapters(ctx)
 }
 
-// TestResumeWaitsForTheMachine: what a machine that is still starting answers is not yet the end. One
-// that never answers is left to the next boot.
+// TestResumeWaitsForTheMachine: errors of a machine that is still starting do not end the run. A machine
+// that never gets ready is left to the next boot.
 func TestResumeWaitsForTheMachine(t *testing.T) {
 	r := newResumed(t, "text=given")
 	r.Machine = &starting{Machine: r.Machine, errors: 3}
@@ -269,7 +269,7 @@ func TestResumeWaitsForTheMachine(t *testing.T) {
 	}
 }
 
-// TestResumeAgain: a plan with two reboots is finished after the second; there is no third.
+// TestResumeAgain: a plan with two reboots finishes after the second; there is no third.
 // The service stays until then, and only its file changes.
 func TestResumeAgain(t *testing.T) {
 	r := newResumed(t)
@@ -325,15 +325,15 @@ func TestResumeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Apply = rebooting(text) // a pending reboot that the plan does not make
+	r.Apply = rebooting(text) // a pending reboot that the plan did not cause
 	if err := r.Do(t.Context()); err == nil {
 		t.Error("it continues without a reboot")
 	}
 	r.over("exit code 6")
 }
 
-// TestResumeNeeds: values that only this run has are named, and there is no reboot. Files
-// and folders are not such values.
+// TestResumeNeeds: if only this run has some values, the error names them and there is no
+// reboot. Files and folders are not such values.
 func TestResumeNeeds(t *testing.T) {
 	t.Setenv("NODEJOIN_TEST_WORD", "secret-1")
 	for name, c := range map[string]struct {
@@ -362,14 +362,14 @@ func TestResumeNeeds(t *testing.T) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
 			if b, _ := json.Marshal(r); strings.Contains(string(b), "secret-") {
-				t.Errorf("a secret is kept: %s", b)
+				t.Errorf("a secret is stored: %s", b)
 			}
 		})
 	}
 }
 
-// TestResumeSteps: others have no access to what apply puts on a machine, and a leave
-// deletes all of it.
+// TestResumeSteps: other users have no access to the files that apply puts on a machine,
+// and a leave deletes all of them.
 func TestResumeSteps(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "nodejoin")
 	if err := os.WriteFile(program, []byte("program"), 0o755); err != nil {

@@ -16,7 +16,7 @@ import (
 const schemas = "../../examples/schema"
 
 // outputs runs the program on a copy of the quickstart and checks what it prints against
-// the schemas. No fields but those of the schemas are allowed.
+// the schemas. Only fields of the schemas are allowed.
 type outputs struct {
 	t               *testing.T
 	dir, quickstart string
@@ -57,7 +57,7 @@ func (o *outputs) run(code int, args ...string) []byte {
 	return out
 }
 
-// value is a JSON value that keeps to a schema.
+// value is a JSON value that conforms to a schema.
 func (o *outputs) value(schema string, out []byte) any {
 	o.t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(out))
@@ -173,7 +173,7 @@ func (o *outputs) unreachable() {
 	}
 	out, err := exec.CommandContext(o.t.Context(), "nodejoin", "status", "--json", o.quickstart).Output()
 	if err == nil {
-		o.t.Error("a file in place of the sandboxes was no error")
+		o.t.Error("a file in place of the sandboxes caused no error")
 	}
 	failed := o.one("plan", out)
 	if failed["cluster_error"] == nil && failed["hosts"].([]any)[0].(map[string]any)["error"] == nil {
@@ -181,7 +181,7 @@ func (o *outputs) unreachable() {
 	}
 }
 
-// fiftyMistakes is a folder with the plan of that case of the language's corpus.
+// fiftyMistakes returns a folder with the plan of the corpus case fifty_mistakes.
 func fiftyMistakes(t *testing.T) string {
 	t.Helper()
 	src, err := os.ReadFile("../../plan/testdata/invalid/fifty_mistakes.txtar")
@@ -191,7 +191,7 @@ func fiftyMistakes(t *testing.T) string {
 	_, text, _ := bytes.Cut(src, []byte("-- a.join.hcl --\n"))
 	text, _, ok := bytes.Cut(text, []byte("-- want --\n"))
 	if !ok {
-		t.Fatal("the case has another form")
+		t.Fatal("the case does not have the expected form")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.join.hcl"), text, 0o600); err != nil {
@@ -214,8 +214,8 @@ func readSchema(t *testing.T, name string) map[string]any {
 	return v.(map[string]any)
 }
 
-// compileSchema compiles a schema that allows no fields but its own. The published schema
-// allows others, since later versions may add some.
+// compileSchema compiles a schema that allows only its own fields. The published schema
+// allows others, because later versions may add some.
 func compileSchema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	doc := readSchema(t, name)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // updateScripts rewrites the expected outputs of scripts, and numbers on pages.
 var updateScripts = os.Getenv("UPDATE_SCRIPTS") != ""
 
-// mainLeaks is main, which fails if a goroutine is left at its end.
+// mainLeaks is main, but fails if a goroutine is left when it ends.
 func mainLeaks() {
 	if began := os.Getenv(beganEnv); began != "" {
 		if err := os.WriteFile(began, nil, 0o600); err != nil {
@@ -51,13 +51,13 @@ const exitLeak = 97
 const beganEnv = "NODEJOIN_BEGAN"
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one
-// idea each. The examples quickstart, host-gw and kubeadm lie in $WORK of each of them. With
-// UPDATE_SCRIPTS=1 the expected outputs (cmp) are rewritten.
+// idea each. Each has the examples quickstart, host-gw and kubeadm in $WORK. UPDATE_SCRIPTS=1
+// rewrites the expected outputs (cmp).
 func TestScript(t *testing.T) {
 	testscript.Run(t, scriptParams("testdata/script"))
 }
 
-// scriptParams are what scripts run with.
+// scriptParams are the parameters that scripts run with.
 func scriptParams(dir string) testscript.Params {
 	return testscript.Params{
 		Dir:                 dir,
@@ -179,7 +179,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("line %d is not an object with a type (%v): %s", i+1, err, l)
 		}
 		if (i == 0) != (last.Type == "version") {
-			ts.Fatalf("line %d has type %s; only the first tells the version", i+1, last.Type)
+			ts.Fatalf("line %d has type %s; only the first line has the version", i+1, last.Type)
 		}
 	}
 	if last.Type != "summary" || fmt.Sprint(last.ExitCode) != args[1] {
@@ -225,7 +225,7 @@ func cmdWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdWaitText waits until a file has a text, at most a minute: waittext FILE TEXT
+// cmdWaitText waits until a file contains a text, at most a minute: waittext FILE TEXT
 func cmdWaitText(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waittext FILE TEXT")
@@ -235,7 +235,7 @@ func cmdWaitText(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("%s did not come to hold %s", args[0], args[1])
+			ts.Fatalf("%s never contained %s", args[0], args[1])
 		}
 	}
 }
@@ -249,7 +249,7 @@ func cmdLatest(ts *testscript.TestScript, neg bool, args []string) {
 	var runs []jsonout.Run
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &runs))
 	if len(runs) == 0 {
-		ts.Fatalf("no run of %s is kept", args[0])
+		ts.Fatalf("the history has no run of %s", args[0])
 	}
 	ts.Setenv("RUN", runs[0].Run)
 }

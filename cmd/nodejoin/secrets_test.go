@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Secrets in the plans of scripts begin with this. They must not appear in anything that
-// nodejoin prints or keeps on the controller, and neither must tokens and private keys.
+// Secrets in the scripts' plans begin with this. Nothing that nodejoin prints or keeps on the
+// controller may contain them, or tokens or private keys.
 var secretForms = regexp.MustCompile(`S3CR3T[-_A-Za-z0-9]*|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
 	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
@@ -51,7 +51,7 @@ func mainSeen() {
 	os.Exit(code)
 }
 
-// seen writes to both, to the copy first.
+// seen writes to the copy first, then to the output.
 type seen struct {
 	to, f *os.File
 	mu    *sync.Mutex
@@ -66,8 +66,8 @@ func (s *seen) Write(b []byte) (int, error) {
 	return s.to.Write(b)
 }
 
-// seeSecrets makes every script end with a search for secrets: in everything that its
-// processes printed, in their history, in bundles, and in the notes on simulated machines.
+// seeSecrets makes every script end with a search for secrets in everything that its
+// processes printed, in their history, in bundles, and in the records on simulated machines.
 func seeSecrets(e *testscript.Env) error {
 	dir, err := os.MkdirTemp("", "nodejoin-seen-")
 	if err != nil {
@@ -125,7 +125,7 @@ func (x *secretSearch) text(name string, b []byte) {
 	}
 	for _, s := range secretForms.FindAllString(string(b), 3) {
 		i := strings.Index(string(b), s)
-		x.t.Errorf("%s: a secret is in it: ...%s...", name, b[max(0, i-100):min(len(b), i+len(s)+20)])
+		x.t.Errorf("%s: contains a secret: ...%s...", name, b[max(0, i-100):min(len(b), i+len(s)+20)])
 	}
 }
 

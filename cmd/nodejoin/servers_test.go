@@ -20,10 +20,10 @@ import (
 	"nodejoin/steps/transport/sshtest"
 )
 
-// cmdSSHD starts an SSH server on loopback that lets one key in: sshd [HOME]. With a home
-// folder it runs commands and has SFTP there, as this machine; without it runs nothing.
+// cmdSSHD starts an SSH server on loopback that accepts one key: sshd [HOME]. With a home
+// folder it runs commands and serves SFTP there, as this machine. Without one it runs nothing.
 // It sets SSH_PORT, SSH_HOST_KEY (fingerprint) and SSH_KNOWN (a known_hosts line),
-// and writes the key that is let in to id and one that is not to other_id.
+// and writes the accepted key to id and another one to other_id.
 func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	key := func() (ed25519.PrivateKey, ssh.Signer) {
 		_, k, err := ed25519.GenerateKey(rand.Reader)
@@ -79,7 +79,7 @@ func findGo(ts *testscript.TestScript) {
 }
 
 // cmdAPI starts an API server on loopback that answers every request with 401, as
-// one does to an expired token, and writes a kubeconfig for it: api FILE
+// for an expired token, and writes a kubeconfig for it: api FILE
 func cmdAPI(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: api FILE")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asks are what each shell prints as candidates for a line in $LINE, whose last word is not finished.
+// asks has a script for each shell that prints the candidates for the unfinished last word of $LINE.
 var asks = map[string][]string{
 	"bash": {"--norc", "--noprofile", "-c", `source <(nodejoin completion bash)
 read -ra COMP_WORDS <<<"$LINE"; [[ $LINE == *" " ]] && COMP_WORDS+=("")
@@ -22,7 +22,7 @@ compstate=(); words=(${=LINE}); [[ $LINE == *" " ]] && words+=(""); CURRENT=$#wo
 _nodejoin 2>/dev/null`},
 }
 
-// TestShells: real shells offer nodes by their names, steps, values of flags, variables and runs.
+// TestShells: real shells complete node names, steps, flag values, variables and runs.
 func TestShells(t *testing.T) {
 	bin := t.TempDir()
 	self, err := os.Executable()
@@ -44,7 +44,7 @@ func TestShells(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			path, err := exec.LookPath(shell)
 			if err != nil && os.Getenv("NODEJOIN_REQUIRE") == "" {
-				t.Skipf("no %s here", shell)
+				t.Skipf("no %s", shell)
 			}
 			if err != nil {
 				t.Fatal(err)

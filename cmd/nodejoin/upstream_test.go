@@ -12,11 +12,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdUpstream starts a server of artifacts on loopback: upstream FOLDER. It sets UPSTREAM to its address. Files of
-// the folder are at /NAME as they are; at /cut/NAME each answer ends in the middle, at /more/NAME it promises more
-// bytes than there are, at /less/NAME fewer, at /long/NAME it sends the file over and over, for more than 1 MiB, at
-// /absent/NAME and for what is not there it says 404; at /hang/NAME it says nothing, and writes a file named asked
-// into the folder.
+// cmdUpstream starts an artifact server on loopback and sets UPSTREAM to its address: upstream FOLDER. It serves the
+// folder's files unchanged at /NAME. At /cut/NAME each answer ends in the middle. At /more/NAME it promises more bytes
+// than it sends, at /less/NAME fewer. At /long/NAME it repeats the file for more than 1 MiB. It answers 404 for
+// /absent/NAME and for files that do not exist. At /hang/NAME it never answers, and writes a file named asked into
+// the folder.
 func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: upstream FOLDER")

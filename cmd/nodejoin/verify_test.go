@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/verify"
 )
 
-// TestVerifyKeepsToSchema: before a join and after it, with every flow by its name.
+// TestVerifyKeepsToSchema: the output keeps to the schema before and after a join, and names every flow.
 func TestVerifyKeepsToSchema(t *testing.T) {
 	dir, run := example(t, "quickstart")
 	schema := compileSchema(t, "verify")

@@ -18,8 +18,8 @@ import (
 	"nodejoin/plan"
 )
 
-// TestBench: the plan with which nodejoin is measured does what it says, and nothing when
-// it is run again.
+// TestBench: the plan of the benchmark does what it says, and a second run changes
+// nothing.
 func TestBench(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {

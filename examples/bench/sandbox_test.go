@@ -11,11 +11,11 @@ import (
 	"nodejoin/examples/internal/exampletest"
 )
 
-// BenchmarkSandbox is the plan of the quickstart with many nodes, on sandboxes: what
-// nodejoin itself costs per node, and the most memory so far. Run it with -benchtime 1x.
+// BenchmarkSandbox runs the quickstart's plan with many sandbox nodes. It measures the cost
+// of nodejoin itself per node, and its peak memory so far. Run it with -benchtime 1x.
 //
 // 1,000 nodes on two idle cores (2026-11-23): check 5.0 s, apply 78 s, check again 7.5 s. 80 nodes: 0.4 s,
-// 6.8 s, 0.9 s; 58 MB. The most memory of the command for 1,000 (/usr/bin/time -v, 2026-11-25): plan 246 MB, apply
+// 6.8 s, 0.9 s; 58 MB. Peak memory of the command for 1,000 nodes (/usr/bin/time -v, 2026-11-25): plan 246 MB, apply
 // 271 MB.
 func BenchmarkSandbox(b *testing.B) {
 	for _, nodes := range []int{80, 1000} {
@@ -44,7 +44,7 @@ func BenchmarkSandbox(b *testing.B) {
 	}
 }
 
-// many is the quickstart in a folder of its own, with that many nodes.
+// many is the quickstart with n nodes, in its own folder.
 func many(b *testing.B, nodes int) (dir string) {
 	b.Helper()
 	const quickstart = "../quickstart"

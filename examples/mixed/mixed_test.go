@@ -36,7 +36,7 @@ func TestJoinsBoth(t *testing.T) {
 	if changed, mutations := exampletest.Run(t, ctx, c); len(changed) > 0 || mutations > 0 {
 		t.Errorf("the second apply changed %v with %d mutating calls", changed, mutations)
 	}
-	// What the recipe decides by facts of the machine.
+	// The recipe decides these by facts of the machine.
 	box := c.Nodes[0].Connection.Sandbox.Path
 	for file, want := range map[string]string{"etc/containerd/config.toml": "SystemdCgroup = true\n",
 		"var/lib/kubelet/config.yaml":                                      "cgroupDriver: 'systemd'\n",
@@ -50,7 +50,7 @@ func TestJoinsBoth(t *testing.T) {
 }
 
 // TestAfterReboot: a Linux machine comes back without its modules and parameters, and
-// the next run brings those alone.
+// the next run restores only those.
 func TestAfterReboot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

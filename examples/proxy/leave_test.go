@@ -29,7 +29,7 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// settingsOf are all settings of a machine, with one value each and with another.
+// settingsOf returns two host blocks with all settings of a machine, with different values.
 func settingsOf(t *testing.T, dir string) (first, second string) {
 	ca := func(name string) string {
 		public, key, err := ed25519.GenerateKey(rand.Reader)
@@ -71,8 +71,8 @@ func settingsOf(t *testing.T, dir string) (first, second string) {
 }
 
 // TestSettingsGivenBack: whatever the settings were before, and however the plan changes
-// them, they are as before once it names them no more, and after a leave; names and
-// features after a leave alone.
+// them, they are restored when the plan no longer names them, and after a leave. Names and
+// features are restored only after a leave.
 func TestSettingsGivenBack(t *testing.T) {
 	for _, existed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("existed %t", existed), func(t *testing.T) {
@@ -105,11 +105,11 @@ func TestSettingsGivenBack(t *testing.T) {
 				}
 			}
 			exampletest.Leave(t, ctx, c)
-			if err := h.Reboot(ctx); err != nil { // the name and the feature count from then on
+			if err := h.Reboot(ctx); err != nil { // the name and the feature take effect
 				t.Fatal(err)
 			}
 			is := exampletest.Snapshot(t, c.Nodes[0].Connection.Sandbox.Path)
-			for _, state := range []string{"state: host_name", "state: next_name"} { // noted, as it is not the first one
+			for _, state := range []string{"state: host_name", "state: next_name"} { // recorded, as it is not the first name
 				if is[state] == `"win-1"` {
 					delete(is, state)
 				}
@@ -136,7 +136,7 @@ func withSettings(t *testing.T, dir, block string) *plan.Compiled {
 	return exampletest.Compile(t, dir, nil)
 }
 
-// set are the values of the registry that the host block of a node sets.
+// set returns the registry values that a node's host block sets.
 func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 	t.Helper()
 	for _, spec := range settings(n) {
@@ -155,7 +155,7 @@ func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 	return out
 }
 
-// before returns the machine other values of all that the steps set.
+// before gives the machine other values for everything that the steps set.
 func before(t *testing.T, ctx context.Context, h host.Host, list []kinds.Registry) {
 	t.Helper()
 	for _, a := range list {
@@ -173,7 +173,7 @@ func before(t *testing.T, ctx context.Context, h host.Host, list []kinds.Registr
 	}
 }
 
-// valuesOf are those values, the ports and the authorities, as the machine has them.
+// valuesOf returns the machine's current values in list, its ports and its certificate authorities.
 func valuesOf(t *testing.T, ctx context.Context, h *sandbox.Host, list []kinds.Registry) map[string]any {
 	t.Helper()
 	out := map[string]any{}

@@ -47,7 +47,7 @@ func noSecret(t *testing.T, what string, v any) {
 	}
 }
 
-// settings are the specs that are no part of joining a cluster.
+// settings are the specs that are not part of joining a cluster.
 func settings(n plan.Node) (out []steps.Spec) {
 	for _, s := range n.Steps {
 		if s.Source != n.Source && slices.Contains([]string{"registry", "env", "file", "firewall_rule"}, s.Kind) {
@@ -92,7 +92,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestDrift: each setting that was changed is found, and nothing else, and fixed.
+// TestDrift: the check finds each changed setting and nothing else, and an apply fixes them.
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -139,7 +139,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestPrevious: what a setting replaces is kept, so that it can be restored.
+// TestPrevious: the value that a setting replaces is kept, so that it can be restored.
 func TestPrevious(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -182,7 +182,7 @@ func TestPrevious(t *testing.T) {
 	}
 }
 
-// TestProxyChanges: another proxy restarts the services that use it, and no others.
+// TestProxyChanges: a change of the proxy restarts the services that use it, and no others.
 func TestProxyChanges(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -193,12 +193,12 @@ func TestProxyChanges(t *testing.T) {
 	pending := exampletest.Check(t, ctx, exampletest.Session(t, c))
 	for _, id := range []string{"http_proxy", "https_proxy", "containerd", "kubelet"} {
 		if _, ok := pending["win-1/"+id]; !ok {
-			t.Errorf("%s is not to change", id)
+			t.Errorf("%s does not change", id)
 		}
 	}
 	for _, id := range []string{"no_proxy", "long_paths", "file_site"} {
 		if change, ok := pending["win-1/"+id]; ok {
-			t.Errorf("%s is to change: %+v", id, change)
+			t.Errorf("%s changes: %+v", id, change)
 		}
 	}
 	if k := pending["win-1/kubelet"]; !strings.Contains(k.Reason, "environment") {
@@ -206,7 +206,7 @@ func TestProxyChanges(t *testing.T) {
 	}
 }
 
-// TestRender: the settings are shown, and no secret.
+// TestRender: render shows the settings but no secret.
 func TestRender(t *testing.T) {
 	dir := exampletest.Workspace(t)
 	c := exampletest.Compile(t, dir, map[string]string{"proxy": "http://user:" + password + "@proxy.example:3128"})

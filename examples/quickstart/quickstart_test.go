@@ -46,7 +46,7 @@ func TestJoin(t *testing.T) {
 		}
 	}
 
-	// A new session, as the next run is another process.
+	// A new session, because the next run is another process.
 	s = exampletest.Session(t, c)
 	if again := exampletest.Check(t, ctx, s); len(again) > 0 {
 		t.Errorf("the second check still finds %v", again)
@@ -56,8 +56,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestDrift: an edited configuration is fixed, and nothing else: the service that
-// reads it was started from what it will be again.
+// TestDrift: an edited configuration is fixed, and nothing else changes: the service
+// that reads it was started with the content that the file gets back.
 func TestDrift(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -88,8 +88,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestNameTaken: another machine is to get the name of a Node that is Ready. It is
-// refused before anything is changed; the machine of that Node is not.
+// TestNameTaken: the plan gives another machine the name of a Ready Node. The machine is
+// refused before anything is changed; the Node's own machine is not refused.
 func TestNameTaken(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -126,7 +126,7 @@ func TestNameTaken(t *testing.T) {
 	}
 }
 
-// TestMirror: the stand-ins are small, and the lock of an example has the digest of each.
+// TestMirror: the stand-ins are small, and each one's digest is in the lock of an example.
 func TestMirror(t *testing.T) {
 	var locks strings.Builder
 	files, err := filepath.Glob("../*/nodejoin.lock.hcl")

@@ -39,9 +39,9 @@ func TestBadPathLengths(t *testing.T) {
 	}
 }
 
-// FuzzPaths: whatever a path is, it is checked without a panic, and one that is taken is
-// absolute, stays itself when it is taken apart and put together, and leaves room for the name
-// under which it is written.
+// FuzzPaths: any path is checked without a panic. An accepted path is absolute, is the same
+// after it is split and joined again, and leaves room for the temporary name under which it
+// is written.
 func FuzzPaths(f *testing.F) {
 	for _, p := range []string{`C:\k`, `c:/k/`, `C:\`, `\\?\C:\k`, `C:\con.txt`, "/etc/a", "/", "/a/..", "", "C:",
 		`C:\k\a:b`, "/a\x00b", "C:\\\xff", `C:\日本`, "/a//b/./c"} {
@@ -65,23 +65,23 @@ func FuzzPaths(f *testing.F) {
 			return
 		}
 		if strings.ContainsFunc(p, func(r rune) bool { return r == 0 || windows && unicode.IsControl(r) && r < 0x20 }) {
-			t.Fatalf("a control character was taken: %q", p)
+			t.Fatalf("a control character was accepted: %q", p)
 		}
 		if root := windows && len(p) == 3 || strings.Trim(p, "/") == ""; root {
 			return
 		}
 		if joined := host.Join(os, dir, base); !host.SamePath(os, joined, p) {
-			t.Fatalf("%q is %q and %q, which make %q", p, dir, base, joined)
+			t.Fatalf("%q splits into %q and %q, which join to %q", p, dir, base, joined)
 		}
 		if why := BadPath(os, dir); why != "" {
-			t.Fatalf("%q was taken, its folder %q is not: %s", p, dir, why)
+			t.Fatalf("%q was accepted, its folder %q is not: %s", p, dir, why)
 		}
 		if units(os, host.Base(os, host.TempName(p))) > 255 {
 			t.Fatalf("%q cannot be written", p)
 		}
-		low := strings.ToLower(p) // EqualFold also takes letters for one that Windows keeps apart
+		low := strings.ToLower(p) // EqualFold treats some letters as equal that Windows keeps apart
 		if windows && host.SamePath(os, p, strings.ToUpper(p)) != (strings.ToLower(strings.ToUpper(p)) == low) {
-			t.Fatalf("case counts in %q", p)
+			t.Fatalf("case matters in %q", p)
 		}
 	})
 }

@@ -128,12 +128,12 @@ func testNode(name, build string, more ...string) Node {
 	return n
 }
 
-// The rows are told apart by their ids.
+// Each row has its own id and a reason.
 func TestRowsAreDistinct(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rows() {
 		if seen[r.ID] || r.Why == "" {
-			t.Errorf("row %q is there twice, or does not say why", r.ID)
+			t.Errorf("row %q is a duplicate or gives no reason", r.ID)
 		}
 		seen[r.ID] = true
 	}
@@ -188,7 +188,7 @@ func FuzzRun(f *testing.F) {
 		}
 		for _, f := range r.Findings {
 			if f.Line < 1 || f.Column < 1 {
-				t.Errorf("%+v is nowhere", f)
+				t.Errorf("%+v has no place", f)
 			}
 		}
 	})

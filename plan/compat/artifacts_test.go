@@ -10,7 +10,7 @@ func TestChecksum(t *testing.T) {
 		CNIPlugins:      hub + "containernetworking/plugins" + at + "cni-plugins-windows-amd64-v1.2.3.tgz.sha256",
 		WindowsExporter: hub + "prometheus-community/windows_exporter" + at + "sha256sums.txt",
 	}
-	for _, name := range ArtifactNames() { // the others have none
+	for _, name := range ArtifactNames() { // the others have no checksum file
 		if have := Checksum(name, "v1.2.3", "windows", "amd64"); have != want[name] {
 			t.Errorf("%s: %q, want %q", name, have, want[name])
 		}
@@ -20,6 +20,6 @@ func TestChecksum(t *testing.T) {
 		t.Errorf("runc: %q", have)
 	}
 	if have := Checksum(CNIPlugins, "1.2.3", "windows", "arm64"); have != "" {
-		t.Errorf("a checksum file of what is not published: %q", have)
+		t.Errorf("a checksum file of an unpublished artifact: %q", have)
 	}
 }

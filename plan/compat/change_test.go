@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// What a version change means for how a program is run, with why where the tables know.
+// A version change may affect how a program is run. The reason is given where the tables know it.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		have, want Use
 		from, to   string
-		out        []string // beginnings
+		out        []string // prefixes
 	}{
 		"nothing": {have: Use{Args: []string{"--config=a"}, Config: "port: 1\n"},
 			want: Use{Args: []string{"--config=a"}, Config: "port: 2\n"}, from: "1.35.4", to: "1.36.3"},

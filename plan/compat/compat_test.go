@@ -22,8 +22,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every row of the table holds from its first version and no longer in its last;
-// a row that could never hold is a mistake.
+// Every row of the table applies from its first version until just before its last.
+// A row that never applies is a mistake.
 func TestKubernetesTable(t *testing.T) {
 	for _, row := range kubernetesTable {
 		if row.source == "" {
@@ -111,7 +111,7 @@ func TestContainerd(t *testing.T) {
 		}
 	}
 	if have, _ := LookupContainerd("3.0.0"); have.Assumed == "" {
-		t.Error("3.0.0 is newer than the table, and nothing says so")
+		t.Error("3.0.0 is newer than the table, but is not reported as newer")
 	}
 }
 
@@ -145,7 +145,7 @@ func TestBuilds(t *testing.T) {
 		}
 	}
 	if !ValidBuild(MinBuild()) {
-		t.Errorf("the lowest build %q is none", MinBuild())
+		t.Errorf("the lowest build %q is not a build", MinBuild())
 	}
 	for _, r := range releases {
 		build := "10.0." + strconv.Itoa(r.Number)

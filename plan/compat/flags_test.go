@@ -10,7 +10,7 @@ func TestCheckFlag(t *testing.T) {
 	for _, c := range []struct {
 		program, flag, version string
 		want                   Status
-		instead                string // a part of it; "" for none
+		instead                string // part of Instead; "" for none
 	}{
 		{KubeletProgram, "--windows-service", "1.14.0", OK, ""},
 		{KubeletProgram, "--windows-service", "1.36.3", OK, ""},
@@ -116,7 +116,7 @@ func TestFlagData(t *testing.T) {
 				t.Errorf("%s: --%s is corrected to --%s, which no version has", program, wrong, right)
 			}
 			if len(table.rows[wrong]) > 0 {
-				t.Errorf("%s: --%s is called a mistake and exists", program, wrong)
+				t.Errorf("%s: --%s is listed as a mistake but exists", program, wrong)
 			}
 		}
 		for flag, field := range flagFields[program] {
@@ -127,21 +127,21 @@ func TestFlagData(t *testing.T) {
 	}
 }
 
-// A kubelet flag that is deprecated for the configuration file and has no field
-// would leave a reader without an answer.
+// A kubelet flag that is deprecated in favour of the configuration file needs a field,
+// so that the reader knows what to do.
 func TestDeprecatedFlagsHaveFields(t *testing.T) {
 	var without []string
 	for _, flag := range flagsOf(KubeletProgram, "1.36.3") {
 		v := CheckFlag(KubeletProgram, flag, "1.36.3")
 		if strings.HasSuffix(v.Why, ".") {
-			t.Errorf("--%s: a full stop: %q", flag, v.Why)
+			t.Errorf("--%s: the reason ends in a full stop: %q", flag, v.Why)
 		}
 		if v.Status == Deprecated && v.Instead == "" {
 			without = append(without, flag)
 		}
 	}
 	if len(without) > 0 {
-		t.Errorf("deprecated without a word on what to do: %v", without)
+		t.Errorf("deprecated without advice: %v", without)
 	}
 }
 
@@ -233,8 +233,8 @@ func TestCheckGate(t *testing.T) {
 	}
 }
 
-// 150 is what kubelet.exe and kube-proxy.exe of 1.36.3 list in --help; they leave
-// out gates that are GA or deprecated.
+// 150 is what kubelet.exe and kube-proxy.exe of 1.36.3 list in --help, which
+// leaves out gates that are GA or deprecated.
 func TestGatesOfNewest(t *testing.T) {
 	listed := 0
 	for _, name := range gatesOf("1.36.3") {

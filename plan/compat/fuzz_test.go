@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// sane: a verdict on any input has one of the known states, a reason when it is
-// not OK, and is the same the next time.
+// sane checks that a verdict on any input has a known status, has a reason unless it is
+// OK, and is the same the second time.
 func sane(t *testing.T, ask func() Verdict) {
 	t.Helper()
 	v := ask()
@@ -18,7 +18,7 @@ func sane(t *testing.T, ask func() Verdict) {
 		t.Fatalf("no reason: %+v", v)
 	}
 	if strings.HasSuffix(v.Why, ".") {
-		t.Fatalf("a full stop: %q", v.Why)
+		t.Fatalf("the reason ends in a full stop: %q", v.Why)
 	}
 	if again := ask(); again != v {
 		t.Fatalf("answers differ: %+v and %+v", v, again)

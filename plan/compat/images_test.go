@@ -13,7 +13,7 @@ func TestServerImage(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", build, have, err, want)
 		}
 	}
-	// Every release that Kubernetes names has one.
+	// Every release that Kubernetes names has an image.
 	for _, r := range releases {
 		if _, ok := serverTags[r.Number]; !ok && r.kubernetes != (span{}) {
 			t.Errorf("%s has no image", r.Name)

@@ -1,7 +1,7 @@
 package compat
 
-// flagsOf lists, sorted and without dashes, the flags that the Windows build of a program takes in a version; nil
-// for a program or version that cannot be read.
+// flagsOf lists, sorted and without dashes, the flags that the Windows build of a program accepts in a version;
+// nil for a program or version that cannot be read.
 func flagsOf(program, version string) []string {
 	t, known := flagTables()[program]
 	l, _, ok := minorLine("Kubernetes", version, since1_14, kubernetesNewest)

@@ -9,7 +9,7 @@ func TestCheckWindows(t *testing.T) {
 	for _, c := range []struct {
 		kubernetes, build string
 		want              Status
-		part              string // of Why or Instead
+		part              string // part of Why or Instead
 	}{
 		{"1.14.0", "10.0.17763", OK, ""},
 		{"1.36.3", "10.0.17763.5000", OK, ""},
@@ -42,7 +42,7 @@ func TestCheckWindows(t *testing.T) {
 	}
 }
 
-// The rows rise and have a source.
+// The rows are in ascending order and have a source.
 func TestReleases(t *testing.T) {
 	last := 0
 	for _, r := range releases {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// A mistake of every node of a large block is said a few times, with their number.
+// A mistake that every node of a large block shares is reported a few times, with the number of nodes.
 func TestSimilarDiagnosticsAreBounded(t *testing.T) {
 	d := NewDiags()
 	for i := range 10000 {

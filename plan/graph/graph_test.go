@@ -77,15 +77,15 @@ func TestCycle(t *testing.T) {
 func TestEdgeOfUnknown(t *testing.T) {
 	g := build(t, "a")
 	if g.Edge("a", "b") == nil || g.Edge("b", "a") == nil {
-		t.Error("an edge of an unknown node was taken")
+		t.Error("an edge of an unknown node was accepted")
 	}
 	if g.Add("a") || !g.Has("a") || g.Has("b") {
 		t.Error("Add and Has disagree")
 	}
 }
 
-// Whatever the edges: either an order in which every edge points forward, or a
-// cycle whose every step is an edge.
+// For any edges there is either an order in which every edge points forward, or a
+// cycle in which every step is an edge.
 func TestOrderProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")

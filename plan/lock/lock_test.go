@@ -13,8 +13,8 @@ import (
 	"nodejoin/plan/lock"
 )
 
-// TestRoundTrip: what is written is read again as it was, whatever is in its texts, and does not depend on the order
-// of the entries.
+// TestRoundTrip: a lock reads back as it was written, whatever its texts contain. The file does not depend on the
+// order of the entries.
 func TestRoundTrip(t *testing.T) {
 	a, b := strings.Repeat("a", 64), strings.Repeat("b", 128)
 	entries := []lock.Entry{
@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error(d)
 	}
 	if again := have.Format(); string(again) != string(text) {
-		t.Errorf("written again it differs:\n%s", cmp.Diff(string(text), string(again)))
+		t.Errorf("the second write differs:\n%s", cmp.Diff(string(text), string(again)))
 	}
 	for _, e := range have.Entries {
 		if got := have.Lookup(e.Name, e.Platform); got == nil || !got.Same(e) || got.Range.Start.Line < 4 {

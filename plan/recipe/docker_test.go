@@ -22,8 +22,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// dockerNode is a node with docker, from an archive of upstream's layout or with the
-// service that the machine has.
+// dockerNode is a node with docker, either from an archive in upstream's layout or as
+// the service that the machine already has.
 func dockerNode(t *testing.T, installed bool) *node {
 	t.Helper()
 	var b bytes.Buffer
@@ -103,7 +103,7 @@ func TestDockerJoinsSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// docker keeps running: it was started with what the file now holds again.
+	// docker keeps running: it was started with the content that the file has again.
 	if !slices.Equal(changed, []string{"docker_config"}) {
 		t.Errorf("changed %v", changed)
 	}
@@ -138,6 +138,6 @@ func TestInstalledDocker(t *testing.T) {
 	n.converge(t, ctx)
 	if svc, err := h.Service(ctx, "docker"); err != nil || !slices.Equal(svc.Command, own.Command) ||
 		svc.Description != "" {
-		t.Errorf("the machine's service became %+v, %v", svc, err)
+		t.Errorf("the machine's service is now %+v, %v", svc, err)
 	}
 }

@@ -2,7 +2,7 @@ package recipe
 
 import "nodejoin/steps"
 
-// Expand returns the steps of one node: those of its shape, filled.
+// Expand returns the steps of one node: its shape's steps, filled in.
 func Expand(in Input) ([]steps.Spec, error) {
 	s, err := NewShape(in)
 	if err != nil {

@@ -24,8 +24,8 @@ func TestGuarded(t *testing.T) {
 }
 
 func wantGuarded(t *testing.T, specs []steps.Spec) {
-	var folders, files []string // lower-case, that are private
-	var looked []string         // whose folders above are looked at
+	var folders, files []string // private ones, in lower case
+	var looked []string         // paths whose parent folders are checked
 	for _, s := range specs {
 		var a struct {
 			Path   string
@@ -72,12 +72,12 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			for dir := host.Dir("windows", path); len(dir) > len(`C:\`); dir = host.Dir("windows", dir) {
 				below := func(p string) bool { return strings.HasPrefix(strings.ToLower(p)+`\`, strings.ToLower(dir)+`\`) }
 				if !guarded(dir+`\`) && !slices.ContainsFunc(looked, below) {
-					t.Errorf("service %s: nothing looks at %s, which lies above %s", svc.Name, dir, path)
+					t.Errorf("service %s: nothing checks %s, which is above %s", svc.Name, dir, path)
 				}
 			}
 		}
 	}
 	if seen == 0 {
-		t.Error("no service was looked at")
+		t.Error("no service was checked")
 	}
 }

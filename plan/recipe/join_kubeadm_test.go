@@ -44,7 +44,7 @@ func TestKubeadm(t *testing.T) {
 		}
 	}
 
-	// A change of nodejoin's settings needs no new join, but a change of the credentials does.
+	// A change of nodejoin's settings needs no new join; a change of the credentials does.
 	for path, want := range map[string]string{`C:\var\lib\kubelet\config.conf.d\50-nodejoin.conf`: "kubelet_config",
 		kubeletConf: "kubeadm_join"} {
 		if err := m.WriteFile(ctx, path, strings.NewReader("edited"), host.WriteOptions{}); err != nil {
@@ -62,7 +62,7 @@ func TestKubeadm(t *testing.T) {
 	}
 }
 
-// TestKubeadmInterrupted interrupts such a join before mutating calls, including all of those of the join
+// TestKubeadmInterrupted interrupts a kubeadm join before mutating calls, including all calls of the join
 // itself.
 func TestKubeadmInterrupted(t *testing.T) {
 	_, calls := newKubeadmNode(t).cut(t, t.Context(), 0)

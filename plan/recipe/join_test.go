@@ -70,8 +70,8 @@ func TestGivenKubeconfig(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestGivenKubeconfigInterrupted interrupts such a join before mutating calls, including those for the
-// credentials and the kubelet.
+// TestGivenKubeconfigInterrupted interrupts a join with a given kubeconfig before mutating calls, including those
+// for the credentials and the kubelet.
 func TestGivenKubeconfigInterrupted(t *testing.T) {
 	_, calls := newGivenNode(t).cut(t, t.Context(), 0)
 	for at := 1; at <= calls; at += 7 {
@@ -87,7 +87,7 @@ func TestGivenKubeconfigInterrupted(t *testing.T) {
 	}
 }
 
-// TestGivenKubeconfigOfAnotherCluster: the kubelet is not started with it.
+// TestGivenKubeconfigOfAnotherCluster: the kubelet does not start with a kubeconfig of another cluster.
 func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -101,7 +101,7 @@ func TestGivenKubeconfigOfAnotherCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.apply(ctx); err == nil || !strings.Contains(err.Error(), "another CA") {
-		t.Errorf("error %v, want one of another CA", err)
+		t.Errorf("error %v, want one about another CA", err)
 	}
 	if svc, err := n.machine(t).Service(ctx, "kubelet"); err == nil {
 		t.Errorf("service kubelet is %s", svc.State)

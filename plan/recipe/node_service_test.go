@@ -26,8 +26,7 @@ func TestHealsAfterBoot(t *testing.T) {
 	if err := h.Reboot(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// As Windows leaves them: the network is gone after the boot, and kube-proxy and flanneld have exited
-	// without it.
+	// As after a boot of Windows: the network is gone, and kube-proxy and flanneld have exited without it.
 	for _, name := range []string{"kube-proxy", "flanneld"} {
 		if err := h.StopService(ctx, name); err != nil {
 			t.Fatal(err)
@@ -42,7 +41,7 @@ func TestHealsAfterBoot(t *testing.T) {
 	}
 	if broken := strings.Join(r.changes(), " "); !strings.Contains(broken, "flannel_network") ||
 		!strings.Contains(broken, "kube_proxy") {
-		t.Fatalf("the boot has broken %s", broken)
+		t.Fatalf("the boot broke %s", broken)
 	}
 	var reports []string
 	guarding, stop := context.WithCancel(ctx)
@@ -69,8 +68,8 @@ func TestHealsAfterBoot(t *testing.T) {
 	}
 }
 
-// TestOldServiceGoes: the machine of an earlier version has the service nodejoin-boot, with its file, log and source
-// of the event log. The next apply removes them, as it does all that the plan no longer names.
+// TestOldServiceGoes: a machine from an earlier version has the service nodejoin-boot with its file, log and event log
+// source. The next apply removes them, like everything that the plan no longer names.
 func TestOldServiceGoes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -111,7 +110,7 @@ func TestOldServiceGoes(t *testing.T) {
 	}
 }
 
-// remove removes what the steps no longer name: early, before they run, or the rest.
+// remove removes what the steps no longer name: before they run (early), or the rest after them.
 func (n *node) remove(t *testing.T, ctx context.Context, early bool) {
 	t.Helper()
 	r, err := n.run(ctx, n.machine(t))
@@ -134,8 +133,8 @@ func (n *node) remove(t *testing.T, ctx context.Context, early bool) {
 	}
 }
 
-// TestHNSRestarts: HNS restarts while the node works. What it has lost is there again within a minute, and kube-proxy,
-// which does not notice, was restarted once.
+// TestHNSRestarts: HNS restarts while the node works. Within a minute the service restores what HNS lost, and restarts
+// kube-proxy once, because kube-proxy does not notice.
 func TestHNSRestarts(t *testing.T) {
 	for name, loses := range map[string]bool{"networks and policies": true, "policies": false} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +161,7 @@ func TestHNSRestarts(t *testing.T) {
 				go func() { ended <- nodeservice.Run(ctx, opt) }()
 				time.Sleep(90 * time.Second) // of the fake clock: two rounds
 				if len(starts) > 0 {
-					t.Errorf("a node in order: started %v", starts)
+					t.Errorf("a healthy node: started %v", starts)
 				}
 				err := errors.Join(h.StopService(ctx, "hns"), h.StartService(ctx, "hns"))
 				if loses {
@@ -187,7 +186,7 @@ func TestHNSRestarts(t *testing.T) {
 				if starts["kube-proxy"] != 1 {
 					t.Errorf("an hour later: started %v", starts)
 				}
-				// A gate that closes behind a service that runs: that is restarted.
+				// A gate closes while its service runs: the service is restarted.
 				if err := h.Remove(ctx, `C:\run\flannel\subnet.env`); err != nil {
 					t.Fatal(err)
 				}

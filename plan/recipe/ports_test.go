@@ -11,7 +11,7 @@ func TestPortsMeet(t *testing.T) {
 		Port{Protocol: "tcp", Address: "10.0.0.1", Port: 1}
 	if !all.Meets(one) || !one.Meets(all) || !one.Meets(one) || one.Meets(two) ||
 		all.Meets(Port{Protocol: "udp", Port: 1}) || all.Meets(Port{Protocol: "tcp", Port: 2}) {
-		t.Error("ports meet where they should not, or the other way round")
+		t.Error("Meets is wrong for some ports")
 	}
 }
 

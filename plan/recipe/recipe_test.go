@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// input is a plan's node with every artifact as a file of the controller.
+// input is a plan's node with every artifact as a file on the controller.
 func input() Input {
 	in := Input{
 		Node: "win-1", OS: "windows", Arch: "amd64", Cluster: "prod", Kubernetes: "1.36.3",
@@ -128,7 +128,7 @@ func expand(t *testing.T, in Input) []steps.Spec {
 	return specs
 }
 
-// TestContainerdLogEnds: each Windows node that runs containerd has the service that keeps its log small.
+// TestContainerdLogEnds: each Windows node with containerd has the service that keeps containerd's log small.
 func TestContainerdLogEnds(t *testing.T) {
 	for name, in := range variants() {
 		if in.OS != "windows" || in.Runtime.Kind != "containerd" {
@@ -190,7 +190,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// TestOrder: every edge points back, in the order given and in the graph's own.
+// TestOrder: every edge points back, both in the recipe's order and in the graph's.
 func TestOrder(t *testing.T) {
 	for name, in := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestOrder(t *testing.T) {
 					}
 				}
 				if len(s.After) == 0 && !slices.Contains([]string{"flannel_agrees", "node_seen", "preflight"}, s.Kind) {
-					t.Errorf("%s waits for nothing, not even for a look at host and cluster", s.ID)
+					t.Errorf("%s waits for nothing, not even for the checks of host and cluster", s.ID)
 				}
 				if s.Title == "" || len(s.Title) > 72 {
 					t.Errorf("%s: title %q", s.ID, s.Title)
@@ -250,8 +250,8 @@ var givenByKind = map[string][]string{
 	"source_vip": {"address"}, "hns_network_ready": {"management_ip"},
 }
 
-// TestReferences: what a step refers to is a fact, the cluster's CA, or an output
-// of a step that it comes after, directly or not.
+// TestReferences: a step refers only to facts, to the cluster's CA, and to outputs of
+// steps that it comes after, directly or not.
 func TestReferences(t *testing.T) {
 	for name, in := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestReferences(t *testing.T) {
 					case !before[s.ID][step]:
 						t.Errorf("%s refers to %s, but does not come after %s", s.ID, r, step)
 					case !slices.Contains(givenByKind[kind[step]], output):
-						t.Errorf("%s refers to %s, which kind %s does not give", s.ID, r, kind[step])
+						t.Errorf("%s refers to %s, which kind %s does not output", s.ID, r, kind[step])
 					}
 				}
 			}
@@ -306,7 +306,7 @@ func TestPathsHaveADrive(t *testing.T) {
 	}
 }
 
-// eachString calls f with each string in v; of a string that is JSON, with those in it.
+// eachString calls f with each string in v. For a string that is JSON, it calls f with the strings inside.
 func eachString(v any, f func(string)) {
 	switch t := v.(type) {
 	case string:
@@ -328,8 +328,8 @@ func eachString(v any, f func(string)) {
 	}
 }
 
-// TestRestarts: every file that a step writes and a service is started from is in the watch list of the
-// service, and the step comes before the service.
+// TestRestarts: if a step writes a file that a service starts from, the service watches the file, and the step
+// comes before the service.
 func TestRestarts(t *testing.T) {
 	for name, in := range variants() {
 		t.Run(name, func(t *testing.T) { wantRestarts(t, expand(t, in)) })
@@ -359,10 +359,10 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 				path = arg
 			}
 			id, written := writers[strings.ToLower(path)]
-			if !written || id == "bootstrap_kubeconfig" { // read at a join only
+			if !written || id == "bootstrap_kubeconfig" { // read only at a join
 				continue
 			}
-			if path == svc.Command[0] { // watched by itself
+			if path == svc.Command[0] { // a service always watches its program
 				continue
 			}
 			if !slices.ContainsFunc(svc.Watch, func(w string) bool { return strings.EqualFold(w, path) }) {
@@ -432,7 +432,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestArtifacts: the list is exactly what Expand needs.
+// TestArtifacts: the list has exactly the artifacts that Expand needs.
 func TestArtifacts(t *testing.T) {
 	for name := range variants() {
 		names := Artifacts(variants()[name])
@@ -446,7 +446,7 @@ func TestArtifacts(t *testing.T) {
 		in := variants()[name]
 		maps.DeleteFunc(in.Artifacts, func(n string, _ steps.Source) bool { return !slices.Contains(names, n) })
 		if _, err := Expand(in); err != nil {
-			t.Errorf("%s asks for more than it says: %v", name, err)
+			t.Errorf("%s needs more than it lists: %v", name, err)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func (w watched) RevokeToken(ctx context.Context, id string) error {
 	return w.API.RevokeToken(ctx, id)
 }
 
-// slowCertificate delays the kubelet's certificate: it is moved away when the kubelet has started, and restored
-// when a step waits for it. It counts the revoked tokens; at each revocation the certificate must exist.
+// slowCertificate delays the kubelet's certificate: it moves the certificate away when the kubelet has started, and
+// restores it when a step waits for it. It counts the revoked tokens. At each revocation the certificate must exist.
 func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	t.Helper()
 	revoked = new(int)
@@ -68,8 +68,8 @@ func (n *node) slowCertificate(t *testing.T) (revoked *int) {
 	return revoked
 }
 
-// TestRejoin: a new machine takes the name of a Node that still exists and is Ready. Neither that Node nor its
-// condition is mistaken for a sign of the new kubelet.
+// TestRejoin: a new machine takes the name of a Node that still exists and is Ready. nodejoin
+// must not mistake that Node or its condition for a sign of the new kubelet.
 func TestRejoin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -79,7 +79,7 @@ func TestRejoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kubeNode, err := n.cluster.Node(ctx, "win-1"); err != nil || !kubeNode.Ready {
-		t.Fatalf("the Node of the earlier life: %+v, %v", kubeNode, err)
+		t.Fatalf("the earlier Node: %+v, %v", kubeNode, err)
 	}
 	revoked := n.slowCertificate(t)
 	r, err := n.run(ctx, n.machine(t))
@@ -111,8 +111,8 @@ func (n *node) revokeAll(t *testing.T, ctx context.Context) (count int) {
 	return len(tokens)
 }
 
-// TestTokenEndedBeforeStart: a join was interrupted after the bootstrap kubeconfig was written and the kubelet
-// registered, and its token has expired since.
+// TestTokenEndedBeforeStart: a join was interrupted after it wrote the bootstrap kubeconfig and registered the
+// kubelet's service. Its token has expired since.
 func TestTokenEndedBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -145,8 +145,8 @@ func TestTokenEndedBeforeStart(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestTokenEndedOfRunningKubelet: the kubelet runs without a certificate and waits with a token that has
-// expired; it reads a new one only when it starts. The Node still exists and is Ready.
+// TestTokenEndedOfRunningKubelet: the kubelet runs without a certificate and waits with an expired token. It reads
+// a new token only when it starts. The Node still exists and is Ready.
 func TestTokenEndedOfRunningKubelet(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -165,7 +165,7 @@ func TestTokenEndedOfRunningKubelet(t *testing.T) {
 	if err := m.Remove(ctx, kubeletConf); err != nil {
 		t.Fatal(err)
 	}
-	// The bootstrap kubeconfig of the run that was interrupted.
+	// The bootstrap kubeconfig of the interrupted run.
 	boot := steps.Spec{ID: "boot", Kind: "kubeconfig",
 		Args: steps.MustArgs(&kinds.Kubeconfig{Path: bootstrapConf, Server: "https://10.0.0.10:6443",
 			CA: info.CA, User: "tls-bootstrap-token-user", Token: ended.ID + "." + ended.Secret})}
@@ -186,7 +186,7 @@ func TestTokenEndedOfRunningKubelet(t *testing.T) {
 	}
 	for _, id := range []string{"bootstrap_kubeconfig", "kubelet", "kubelet_certificate"} {
 		if !slices.Contains(r.changes(), id) {
-			t.Errorf("the check does not foresee that %s has something to do: %v", id, r.changes())
+			t.Errorf("the check does not find that %s has something to do: %v", id, r.changes())
 		}
 	}
 	var order []string

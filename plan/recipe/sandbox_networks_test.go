@@ -46,7 +46,7 @@ func sdnArchive(t *testing.T, path string) steps.Source {
 }
 
 // TestNetworks joins a sandbox with each pod network: its HNS network and delegate exist, and nothing of the
-// others.
+// other networks.
 func TestNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
 		network        recipe.Network
@@ -100,7 +100,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestAnotherNetwork: a machine whose cluster has another pod network is refused before anything is changed.
+// TestAnotherNetwork: a machine is refused before any change if its cluster has another pod network.
 func TestAnotherNetwork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -132,7 +132,7 @@ func TestAnotherNetwork(t *testing.T) {
 	n.converge(t, ctx)
 }
 
-// TestStrayCNIConfiguration: a CNI configuration that is read before ours is removed, whenever it appears.
+// TestStrayCNIConfiguration: a CNI configuration that would be read before ours is removed, whenever it appears.
 func TestStrayCNIConfiguration(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -149,8 +149,8 @@ func TestStrayCNIConfiguration(t *testing.T) {
 	}
 }
 
-// TestSwitchesOfOthers: flannel's network is made on a machine whose adapter has a virtual switch already, and
-// made again for a Node that has another subnet, also where it is the only one on the switch.
+// TestSwitchesOfOthers: flannel's network is made on a machine whose adapter already has a virtual switch. It is
+// made again when the Node gets another subnet, also if it is the only network on the switch.
 func TestSwitchesOfOthers(t *testing.T) {
 	for _, backend := range recipe.Backends() {
 		for _, held := range []bool{false, true} {
@@ -180,7 +180,7 @@ func TestSwitchesOfOthers(t *testing.T) {
 				n.converge(t, ctx)
 				have, err := h.HNSNetwork(ctx, name)
 				if err != nil || have.ID == first.ID || !slices.Equal(have.Subnets, []string{"10.244.77.0/24"}) {
-					t.Errorf("after the Node has another subnet: %+v, %v", have, err)
+					t.Errorf("after the Node got another subnet: %+v, %v", have, err)
 				}
 				if svc, err := h.Service(ctx, "kube-proxy"); err != nil || svc.State != host.ServiceRunning {
 					t.Errorf("kube-proxy is %q, %v", svc.State, err)
@@ -190,7 +190,7 @@ func TestSwitchesOfOthers(t *testing.T) {
 	}
 }
 
-// otherSubnet deletes the Node; the next one of its name gets another subnet.
+// otherSubnet deletes the Node. The next Node with its name gets another subnet.
 func (n *node) otherSubnet(t *testing.T, ctx context.Context, subnet string) {
 	t.Helper()
 	have, err := n.sandbox.Node(ctx, "win-1")

@@ -35,7 +35,7 @@ type node struct {
 	emit    func(event.Event) // of the machine's steps; may be nil
 }
 
-// newNode creates a node. change alters the input of its recipe; it gets the cluster's folder too.
+// newNode creates a node. change edits the input of its recipe; it also gets the cluster's folder.
 func newNode(t *testing.T, change ...func(in *recipe.Input, cluster string)) *node {
 	t.Helper()
 	return newNodeIn(t, recipe.Network{Kind: "flannel", Version: "0.28.9", Backend: "vxlan", VNI: 4096, Port: 4789},
@@ -148,7 +148,7 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 	return r, nil
 }
 
-// changes returns the steps that the check found something to do for.
+// changes returns the steps for which the check found something to do.
 func (r *run) changes() []string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(r.pending)) {
@@ -226,7 +226,7 @@ func TestJoinsSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Everything except the preflight and the steps that want the absence of something.
+	// All steps have something to do, except the preflight and the steps that want something absent.
 	if have, want := len(r.changes()),
 		len(n.specs)-len([]string{"network_agrees", "seen", "require", "name_free", "cni_conf_first",
 			"token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
@@ -242,8 +242,8 @@ func TestJoinsSandbox(t *testing.T) {
 	}
 }
 
-// TestTokensOnlyWhenNeeded: a run that finds a joined node mints nothing, and one
-// that finds the file of a token gone mints for that one only.
+// TestTokensOnlyWhenNeeded: a run over a joined node mints no token. If a token's file
+// is gone, the run mints that token only.
 func TestTokensOnlyWhenNeeded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -262,7 +262,7 @@ func TestTokensOnlyWhenNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(changed, "flannel_token") || !slices.Contains(changed, "flannel_token_file") {
-		t.Errorf("changed %v, want the token of flanneld and its file in it", changed)
+		t.Errorf("changed %v, want flanneld's token and its file among them", changed)
 	}
 	for _, id := range []string{"join_token", "kube_proxy_token", "flannel_kubeconfig", "flanneld", "kubelet",
 		"containerd"} {
@@ -301,12 +301,12 @@ func (n *node) cut(t *testing.T, ctx context.Context, at int) (call string, call
 	return call, calls
 }
 
-// TestInterrupted interrupts a join before each mutating call in turn. The next run must converge, and the one
+// TestInterrupted interrupts a join before each mutating call in turn. The next run must converge, and the run
 // after it must change nothing.
 func TestInterrupted(t *testing.T) {
 	_, calls := newNode(t).cut(t, t.Context(), 0)
 	if calls < 60 {
-		t.Errorf("a join takes %d mutating calls only", calls)
+		t.Errorf("a join takes only %d mutating calls", calls)
 	}
 	stride := 1
 	if testing.Short() {

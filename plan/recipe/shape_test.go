@@ -12,8 +12,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestShape: nodes of one shape get their own name and address wherever the recipe has them, as strings, and
-// nothing of each other.
+// TestShape: nodes of one shape get their own name and address, as strings, wherever the recipe has them, and
+// nothing from each other.
 func TestShape(t *testing.T) {
 	in := input()
 	in.ManagementIP = "10.0.0.1"
@@ -51,7 +51,7 @@ func TestShape(t *testing.T) {
 					t.Fatal(err)
 				}
 				if file.HostnameOverride != name || file.BindAddress != address {
-					t.Errorf("kube-proxy of %s at %s is told %v at %v", name, address, file.HostnameOverride, file.BindAddress)
+					t.Errorf("kube-proxy of %s at %s gets %v at %v", name, address, file.HostnameOverride, file.BindAddress)
 				}
 				seen++
 			case "kubelet":
@@ -62,19 +62,19 @@ func TestShape(t *testing.T) {
 			}
 		}
 		if seen != 2 {
-			t.Errorf("%d steps were looked at, want 2", seen)
+			t.Errorf("%d steps were checked, want 2", seen)
 		}
 	}
 	if after, err := json.Marshal(s.Steps()); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("a shape is changed by use (%v)", err)
+		t.Errorf("Expand changed the shape (%v)", err)
 	}
 	for _, name := range []string{"", "WIN-1", "a b", "a\"b", "-a", "a\x00b"} {
 		if specs, err := s.Expand(Own{Node: name}, 0); err == nil {
-			t.Errorf("%q is taken for a name: %d steps", name, len(specs))
+			t.Errorf("%q is accepted as a name: %d steps", name, len(specs))
 		}
 	}
 	if specs, err := s.Expand(Own{Node: "a", Address: "10.0.0.1'"}, 0); err == nil {
-		t.Errorf("taken for an address: %d steps", len(specs))
+		t.Errorf("an invalid address is accepted: %d steps", len(specs))
 	}
 }
 

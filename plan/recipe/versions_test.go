@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// flagsWithoutField are deprecated in versions that have nothing in their place:
-// dockershim's, and --resolv-conf, whose empty value the field cannot say before 1.23.
+// flagsWithoutField are deprecated flags in versions without a replacement: dockershim's
+// flags, and --resolv-conf, because the field has no empty value before 1.23.
 var flagsWithoutField = map[string]bool{"network-plugin": true, "cni-bin-dir": true, "cni-conf-dir": true,
 	"cni-cache-dir":                true,
 	"image-pull-progress-deadline": true, "docker-endpoint": true, "resolv-conf": true}
@@ -94,12 +94,12 @@ func acceptedBy(t *testing.T, version string, specs []steps.Spec) {
 		}
 	}
 	if seen != 4 {
-		t.Errorf("%d of the 4 steps that say something to the programs were found", seen)
+		t.Errorf("found %d of the 4 steps that configure the programs", seen)
 	}
 }
 
-// acceptedFlags checks what follows the program; before it stands the log runner, in the
-// versions whose node archive holds it.
+// acceptedFlags checks the arguments after the program. The log runner comes before the
+// program in versions whose node archive has it.
 func acceptedFlags(t *testing.T, program, version string, k compat.Kubernetes, command []string) {
 	at := 0
 	for i, a := range command {

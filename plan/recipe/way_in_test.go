@@ -9,8 +9,8 @@ import (
 	"nodejoin/steps"
 )
 
-// TestWayIn: the firewall admits SSH, on the port by which nodejoin came, before the first network of HNS
-// moves the machine's address to an adapter whose network Windows does not know.
+// TestWayIn: the firewall admits SSH on the port that nodejoin uses, before the first HNS network moves the
+// machine's address to an adapter whose network Windows does not know.
 func TestWayIn(t *testing.T) {
 	for _, placeholder := range []bool{false, true} {
 		n := newNode(t, func(in *recipe.Input, _ string) { in.SSHPort, in.Network.Placeholder = 2222, placeholder })
@@ -27,9 +27,9 @@ func TestWayIn(t *testing.T) {
 	}
 	none := newNodeIn(t, recipe.Network{Kind: "none"}, func(in *recipe.Input, _ string) { in.SSHPort = 22 })
 	if !slices.ContainsFunc(none.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" }) {
-		t.Error("no rule for SSH where the CNI of the cluster makes the first network")
+		t.Error("no rule for SSH if the cluster's CNI makes the first network")
 	}
-	for kind, want := range map[string]bool{"flannel": true, "none": false} { // who makes the first network
+	for kind, want := range map[string]bool{"flannel": true, "none": false} { // whether nodejoin makes the first network
 		network := recipe.Network{Kind: kind}
 		if kind == "flannel" {
 			network = recipe.Network{Kind: kind, Version: "0.28.9", Backend: "host-gw"}
@@ -39,12 +39,12 @@ func TestWayIn(t *testing.T) {
 		})
 		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "require" })
 		if have := strings.Contains(string(n.specs[i].Args), `"switch":true`); have != want {
-			t.Errorf("%s: the preflight expects a switch of the plan: %v", kind, have)
+			t.Errorf("%s: the preflight expects a switch: %v", kind, have)
 		}
 	}
 	for _, s := range newNode(t).specs { // nodejoin runs on the machine
 		if s.ID == "firewall_ssh" {
-			t.Error("a rule for SSH on a machine that is not reached by it")
+			t.Error("a rule for SSH on a machine that nodejoin does not reach by SSH")
 		}
 	}
 }

@@ -25,9 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "update testdata/matrix.golden")
 
-// The matrix: what a node is made of. Every combination is compiled; the golden file
-// says which are refused and why, one a line. The acceptance tests read it, and have
-// the programs themselves take what the others render.
+// The matrix: the components of a node. Every combination is compiled. The golden file
+// lists the refused ones and why, one per line. The acceptance tests read it, and pass the
+// files of the other combinations to the programs themselves.
 var (
 	kubernetesVersions = []string{"1.19.16", "1.23.17", "1.24.17", "1.27.16", "1.31.14", "1.34.3", "1.36.3"}
 	runtimes           = []string{"containerd 1.6.39", "containerd 1.7.28", "containerd 2.0.7", "containerd 2.4.2",
@@ -36,8 +36,8 @@ var (
 	builds   = []string{"10.0.17763.8000", "10.0.20348.4000", "10.0.26100.7000"} // Windows Server 2019, 2022, 2025
 )
 
-// TestMatrix: each combination is refused with a diagnostic, or renders files of
-// which the programs of exactly these versions have every flag and field.
+// TestMatrix: each combination is refused with a diagnostic, or renders files with only
+// flags and fields that the programs of exactly these versions have.
 func TestMatrix(t *testing.T) {
 	var b strings.Builder
 	rendered := 0
@@ -78,7 +78,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// outcome is what became of a plan, on one line.
+// outcome is the result of a plan, on one line.
 func outcome(diags hcl.Diagnostics) string {
 	var out []string
 	for _, d := range diags {
@@ -185,7 +185,7 @@ func checkFiles(t *testing.T, name, kubernetes, runtime string, files []render.F
 	}
 }
 
-// checkFlags looks at the command line of a service from its program on.
+// checkFlags checks the command line of a service from its program on.
 func checkFlags(t *testing.T, name, program, version string, data []byte) {
 	t.Helper()
 	var s host.ServiceConfig
@@ -204,7 +204,7 @@ func checkFlags(t *testing.T, name, program, version string, data []byte) {
 	}
 }
 
-// checkFields looks at every field of a configuration file that has a value of its own.
+// checkFields checks every field of a configuration file that has a value of its own.
 func checkFields(t *testing.T, name, program, version, path string, v any) {
 	t.Helper()
 	switch v := v.(type) {

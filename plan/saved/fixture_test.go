@@ -9,9 +9,9 @@ import (
 	"nodejoin/steps"
 )
 
-// TestReads01: what `plan --out` of 0.1 wrote for testdata/0.1 is read, and written again
-// as it was. What its hosts were found as is compared by digests of this version only, as
-// a plan that another version made is refused before that.
+// TestReads01: a file that `plan --out` of 0.1 wrote for testdata/0.1 is read, and written
+// back unchanged. Digests of the hosts' observed state are compared for this version only,
+// because a plan of another version is refused before that.
 func TestReads01(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "0.1", "site.plan"))
 	if err != nil {

@@ -113,7 +113,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNoSecret: neither a secret nor its digest is in the file.
+// TestNoSecret: the file contains neither a secret nor its digest.
 func TestNoSecret(t *testing.T) {
 	b, err := sample(t, nil).Encode()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is read is refused or can be written and read again as the same.
+// FuzzDecode: any input is refused, or can be written and reads back the same.
 func FuzzDecode(f *testing.F) {
 	good, _ := sample(f, nil).Encode()
 	f.Add(good)

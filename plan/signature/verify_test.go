@@ -37,8 +37,8 @@ func testRoot(t testing.TB) *Root {
 	return r
 }
 
-// TestVerify: of signatures made with Sigstore's own library and its authority for tests, only the good one passes.
-// testdata/make wrote them, and compared Sigstore's verdict.
+// TestVerify: only the good signature passes. testdata/make wrote the signatures with Sigstore's own library and its
+// test authority, and compared Sigstore's verdicts.
 func TestVerify(t *testing.T) {
 	sum := sha256.Sum256(file(t, "artifact"))
 	digest := hex.EncodeToString(sum[:])
@@ -50,7 +50,7 @@ func TestVerify(t *testing.T) {
 		}
 		return out
 	}
-	field := func(name string) string { // "name":"value" as it stands there
+	field := func(name string) string { // "name":"value" as the bundle has it
 		i := bytes.Index(good, []byte(`"`+name+`"`))
 		if i < 0 {
 			t.Fatalf("the bundle has no %s", name)
@@ -101,11 +101,11 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	if err := Public().Verify(good, digest, publisher); err == nil {
-		t.Error("the public instance takes the signature of the authority for tests")
+		t.Error("the public instance accepts the signature of the test authority")
 	}
 }
 
-// TestEntryIsOfTheSignature: a good entry of the log does not serve another signature.
+// TestEntryIsOfTheSignature: a good log entry does not vouch for another signature.
 func TestEntryIsOfTheSignature(t *testing.T) {
 	sum := sha256.Sum256(file(t, "artifact"))
 	var good, other bundleFile
@@ -127,7 +127,7 @@ func TestEntryIsOfTheSignature(t *testing.T) {
 	}
 }
 
-// TestParts: a signature and a certificate in files of their own become a bundle with the log's answer.
+// TestParts: a signature and a certificate in separate files become a bundle with the log's answer.
 func TestParts(t *testing.T) {
 	sum := sha256.Sum256(file(t, "artifact"))
 	digest := hex.EncodeToString(sum[:])
@@ -165,13 +165,13 @@ func TestParts(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"", string(cert)}, {"!", string(cert)}, {sig, ""}, {sig, "x"}} {
 		if _, err := ReadParts(digest, c[0], c[1]); err == nil {
-			t.Errorf("%q is taken", c)
+			t.Errorf("%q is accepted", c)
 		}
 	}
 }
 
-// TestPublicInstance: what Sigstore's public instance made is of its authority and in its logs. testdata/public.json
-// is from the provenance of npm's sigstore 2.0.0, which GitHub Actions signed.
+// TestPublicInstance: a bundle of Sigstore's public instance is from its authority and in its logs.
+// testdata/public.json is from the provenance of npm's sigstore 2.0.0, which GitHub Actions signed.
 func TestPublicInstance(t *testing.T) {
 	var b bundleFile
 	if err := json.Unmarshal(file(t, "public.json"), &b); err != nil {
@@ -203,19 +203,19 @@ func TestPublicInstance(t *testing.T) {
 		t.Error("the log has no address")
 	}
 
-	for id, l := range r.certLogs { // the keys of others
+	for id, l := range r.certLogs { // another log's key
 		l.key = r.logs[base64.StdEncoding.EncodeToString(e.LogID.ID)].key
 		r.certLogs[id] = l
 	}
 	if err := r.certLogged(cert, issuer); err == nil {
-		t.Error("a timestamp of another key is taken")
+		t.Error("a timestamp of another key is accepted")
 	}
 	if _, err := r.issuer(cert, cert.NotAfter.Add(time.Second)); err == nil {
-		t.Error("a certificate that has ended is taken")
+		t.Error("an expired certificate is accepted")
 	}
 	e.Index++
 	if _, err := r.logged(e); err == nil {
-		t.Error("an entry that was changed is taken")
+		t.Error("a changed entry is accepted")
 	}
 }
 
@@ -229,7 +229,7 @@ func FuzzVerify(f *testing.F) {
 		if err := r.Verify(text, digest, publisher); err != nil {
 			return
 		}
-		// What passes has the signature and the entry of the good one.
+		// A bundle that passes has the signature and the entry of the good bundle.
 		var a, b bundleFile
 		if err := errors.Join(json.Unmarshal(text, &a), json.Unmarshal(good, &b)); err != nil {
 			t.Fatal(err)

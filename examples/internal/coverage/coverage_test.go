@@ -11,11 +11,11 @@ import (
 
 var update = flag.Bool("update", false, "write coverage.md")
 
-// open are the rows that nothing shows yet. One that is shown leaves this list; a new
-// one wants a reason that a reader accepts.
+// open are the rows without a proof yet. Remove a row when it has a proof. A new row
+// needs a reason that convinces a reader.
 var open = strings.Fields(``)
 
-// counts are the rows that each document has.
+// counts are the numbers of rows of each document.
 var counts = map[string]int{"S4": 26, "S3": 45, "S1": 9, "S0": 10, "S2": 8}
 
 func TestRows(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRows(t *testing.T) {
 	for _, d := range Documents {
 		for _, r := range d.Rows {
 			if seen[r.ID] {
-				t.Errorf("there are two rows %s", r.ID)
+				t.Errorf("two rows have the id %s", r.ID)
 			}
 			seen[r.ID] = true
 			document, _, _ := strings.Cut(r.ID, "-")
@@ -51,7 +51,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestCurrent: coverage.md is that of the list.
+// TestCurrent: coverage.md matches the list.
 func TestCurrent(t *testing.T) {
 	file := filepath.Join(here(t), "..", "..", "coverage.md")
 	want := Markdown()
@@ -65,7 +65,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestCheckRefuses: a proof that is not there is none.
+// TestCheckRefuses: a proof that does not exist is refused.
 func TestCheckRefuses(t *testing.T) {
 	root, err := Root(here(t))
 	if err != nil {

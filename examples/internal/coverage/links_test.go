@@ -14,7 +14,7 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
 )
 
-// TestLinks: what the documents of the repository link to within it is there.
+// TestLinks: every link from a document of the repository to another part of it has a target.
 func TestLinks(t *testing.T) {
 	root, err := Root(here(t))
 	if err != nil {
@@ -72,7 +72,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestReadmeIsShort: README is one screen; what does not fit belongs on a page that it names.
+// TestReadmeIsShort: README is one screen. Text that does not fit belongs on a page that it names.
 func TestReadmeIsShort(t *testing.T) {
 	root, err := Root(here(t))
 	if err != nil {

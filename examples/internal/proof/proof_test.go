@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write proof.md")
 
 const examples = "../.."
 
-// TestCurrent: proof.md is that of the files of evidence, and each of these can be read.
+// TestCurrent: proof.md matches the files of evidence, and each of them can be read.
 func TestCurrent(t *testing.T) {
 	list, err := Load(os.DirFS(filepath.Join(examples, "evidence")))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestClaims: each test that a claim names exists, and each claim is asked of a machine, or it is said why not.
+// TestClaims: each test that a claim names exists. Each claim is tested on a machine or gives a reason why not.
 func TestClaims(t *testing.T) {
 	tests := exampletest.TestNames(t, filepath.Join(examples, ".."))
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir()})
@@ -69,12 +69,12 @@ func TestClaims(t *testing.T) {
 			}
 		}
 		if (c.SelfTest == "") == (c.Why == "") {
-			t.Errorf("claim %d: an area of the self-test, or why there is none: %+v", i+1, c)
+			t.Errorf("claim %d: want an area of the self-test, or a reason for none: %+v", i+1, c)
 		}
 		if c.SelfTest != "" && !slices.ContainsFunc(results, func(r selftest.Result) bool {
 			return r.Claim == i+1 && r.Area == c.SelfTest
 		}) {
-			t.Errorf("claim %d: the area %s of the self-test asks nothing about it", i+1, c.SelfTest)
+			t.Errorf("claim %d: the area %s of the self-test does not test it", i+1, c.SelfTest)
 		}
 	}
 }
@@ -85,7 +85,7 @@ const good = `{"version":1,"build":"20348.1","language":"ko-KR","edition":"Windo
 {"area":"network","name":"b","claim":1,"outcome":"otherwise","seen":""},
 {"area":"join","name":"c","claim":10,"outcome":"as expected","seen":""}]}`
 
-// TestPage: what a file says stands on the page.
+// TestPage: the page shows the content of a file of evidence.
 func TestPage(t *testing.T) {
 	if page := Markdown(nil); !strings.Contains(page, "no file of evidence") || strings.Contains(page, "as expected |") {
 		t.Error(page)
@@ -104,11 +104,11 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if _, err := Replace("a page", list); err == nil {
-		t.Error("a page without a place was taken")
+		t.Error("a page without a place was accepted")
 	}
 }
 
-// TestLoadRefuses: a file that is not what a self-test writes.
+// TestLoadRefuses: a file that no self-test could have written is refused.
 func TestLoadRefuses(t *testing.T) {
 	for _, change := range [][2]string{{`"version":1`, `"version":2`}, {`"run":""`, `"ran":""`}, {"otherwise", "fine"},
 		{"ko-KR", "en-US"}, {`"run":""`, `"run":"javascript:x"`}, {"2026-01-02T", "2026 "}, {"{", "["},
@@ -116,7 +116,7 @@ func TestLoadRefuses(t *testing.T) {
 		{`"edition":"Windows Server"`, `"edition":""`}} {
 		text := strings.Replace(good, change[0], change[1], 1)
 		if _, err := Load(fstest.MapFS{"20348.1-ko-KR.json": {Data: []byte(text)}}); err == nil {
-			t.Errorf("%q for %q was taken", change[1], change[0])
+			t.Errorf("%q for %q was accepted", change[1], change[0])
 		}
 	}
 }

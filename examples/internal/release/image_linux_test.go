@@ -11,7 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// runImage runs the entrypoint with the image as the root folder, where this user may do that, and else beside it.
+// runImage runs the entrypoint with the image as the root folder if this user may do that, or else beside it.
 func runImage(t *testing.T, rootfs string, c v1.Config) {
 	t.Helper()
 	run := func(args ...string) string {
@@ -35,7 +35,7 @@ func runImage(t *testing.T, rootfs string, c v1.Config) {
 	if os.Getuid() != 0 {
 		return
 	}
-	// A whole run: what it needs for itself is writable.
+	// A whole run: the folders that it needs are writable.
 	if err := os.Chmod(filepath.Dir(rootfs), 0o755); err != nil {
 		t.Fatal(err)
 	}

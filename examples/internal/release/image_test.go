@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestImage: the image is an OCI layout that the library accepts, the same each time, and its program runs in its file
-// system as its user.
+// TestImage: the image is an OCI layout that the library accepts, and each build gives the same one. Its program runs
+// in its file system as its user.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds nodejoin")
@@ -103,7 +103,7 @@ func TestImage(t *testing.T) {
 	runImage(t, rootfs, c.Config)
 }
 
-// TestImageArchiveEnds: the tar file ends as POSIX says, with two blocks of zeros, so that every tar reads it.
+// TestImageArchiveEnds: the tar file ends with two blocks of zeros, as POSIX requires, so every tar reads it.
 func TestImageArchiveEnds(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	img, err := image([]byte("program"), "linux", "amd64", "v1.2.3", at)
@@ -119,7 +119,7 @@ func TestImageArchiveEnds(t *testing.T) {
 	}
 }
 
-// imageFor is the image of an architecture of Linux.
+// imageFor returns the image for a Linux architecture.
 func imageFor(t *testing.T, top v1.ImageIndex, arch string) v1.Image {
 	t.Helper()
 	m, err := top.IndexManifest()

@@ -19,8 +19,8 @@ import (
 )
 
 // TestReproducible: the same source in two folders gives the same agent and the same archive, and its SBOM names
-// every module that is in it. The cache of builds does not help the second folder: a comment at the end of its files,
-// which is in no program, has the compiler read all of them again.
+// every module in it. The second folder cannot use the build cache: a comment at the end of each file makes the
+// compiler read all of them again, but does not change the program.
 func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the agent twice")
@@ -69,7 +69,7 @@ func TestReproducible(t *testing.T) {
 		t.Error("the archives of two folders differ")
 	}
 	if bytes.Contains(programs[0], []byte(root)) {
-		t.Errorf("the agent holds the folder %s", root)
+		t.Errorf("the agent contains the folder name %s", root)
 	}
 	info, err := buildinfo.Read(bytes.NewReader(programs[0]))
 	if err != nil {
@@ -93,7 +93,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// copySource copies what the agent is built of, and adds to each of its Go files.
+// copySource copies the sources of the agent and appends a text to each Go file.
 func copySource(t *testing.T, from, to, end string) {
 	t.Helper()
 	for _, dir := range []string{"cmd", "steps"} {
@@ -147,11 +147,11 @@ func TestAgentSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.small(dir); err == nil || !strings.Contains(err.Error(), "windows/arm64: 1001 bytes") {
-		t.Errorf("one that is too large: %v", err)
+		t.Errorf("an agent that is too large: %v", err)
 	}
 }
 
-// TestActionsArePinned: workflows name the actions of others by commit, with the version beside it.
+// TestActionsArePinned: workflows name third-party actions by commit, with the version beside it.
 func TestActionsArePinned(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", ".github", "workflows", "*.yml"))
 	if err != nil || len(files) == 0 {

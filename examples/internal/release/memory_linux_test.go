@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// takeCommand in front of a number of bytes: take so much memory.
+// takeCommand before a number of bytes makes the program allocate that much memory.
 const takeCommand = "take"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// touch takes memory.
+// touch allocates n bytes and writes to each page.
 func touch(n int) (b []byte) {
 	b = make([]byte, n)
 	for i := 0; i < len(b); i += 4096 {
@@ -37,7 +37,7 @@ func touch(n int) (b []byte) {
 	return b
 }
 
-// TestPeakIsOfTheProgram: what this process has does not count for the program that it measures.
+// TestPeakIsOfTheProgram: the memory of this process does not count as memory of the program that it measures.
 func TestPeakIsOfTheProgram(t *testing.T) {
 	ours := touch(300 << 20)
 	self, err := os.Executable()
@@ -47,7 +47,7 @@ func TestPeakIsOfTheProgram(t *testing.T) {
 	for _, takes := range []int{1 << 20, 100 << 20} {
 		have, err := peak(t.Context(), self, takeCommand, strconv.Itoa(takes))
 		if err != nil || have < takes || have > takes+60<<20 {
-			t.Errorf("a program that takes %d bytes took %d, %v", takes, have, err)
+			t.Errorf("a program that allocates %d bytes used %d, %v", takes, have, err)
 		}
 	}
 	_ = ours[0]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBuiltWith: a release is not made with a Go that has a known defect on Windows (golang/go#80979).
+// TestBuiltWith: a Go with a known defect on Windows (golang/go#80979) builds no release.
 func TestBuiltWith(t *testing.T) {
 	text, err := os.ReadFile("../../../go.mod")
 	if err != nil {

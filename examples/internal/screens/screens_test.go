@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestScreens: the stored screens are what the program prints. "go run ./examples/internal/screens" writes them.
+// TestScreens: the stored screens match the program's output. "go run ./examples/internal/screens" writes them.
 func TestScreens(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("pseudo-terminals as Linux has them")
+		t.Skip("needs the pseudo-terminals of Linux")
 	}
 	const repository = "../../.."
 	files, err := take(t.Context(), repository, t.TempDir())
@@ -36,7 +36,7 @@ func TestScreens(t *testing.T) {
 			continue
 		}
 		if diff := cmp.Diff(plain(f.name, string(have)), plain(f.name, f.text)); diff != "" {
-			t.Errorf("%s is not what is printed; go run ./examples/internal/screens (-stored +printed):\n%s",
+			t.Errorf("%s is not current; go run ./examples/internal/screens (-stored +printed):\n%s",
 				f.name, diff)
 		}
 	}

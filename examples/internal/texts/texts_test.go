@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// poor are words that say nothing to the person who reads them, or that style forbids. "%!" is a mistake of fmt.
+// poor are words that do not help the reader, or that the style forbids. "%!" marks a mistake in a fmt call.
 var poor = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(unmarshal|strconv|nil pointer|goroutine|panic:)`),
 	regexp.MustCompile(`%!|\bcty\b|map of object`),

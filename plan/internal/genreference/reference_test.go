@@ -22,7 +22,7 @@ func reference(t *testing.T) string {
 	return text
 }
 
-// Every block and every kind of step has an example, of a plan that a test compiles.
+// Every block and every kind of step has an example from a plan that a test compiles.
 func TestReferenceHasExamples(t *testing.T) {
 	body, _, _ := strings.Cut(reference(t), "\n## Functions")
 	for _, section := range strings.Split(body, "\n##")[1:] {
@@ -33,7 +33,7 @@ func TestReferenceHasExamples(t *testing.T) {
 	}
 }
 
-// The committed reference is what this nodejoin takes.
+// The committed reference matches the language of this nodejoin.
 func TestReferenceIsCurrent(t *testing.T) {
 	have, err := os.ReadFile("../../../examples/language.md")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestWrite: a file gets its new content or keeps its old one, also behind a link.
+// TestWrite: a file gets its new content or keeps the old one, also through a link.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
@@ -38,8 +38,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestStream: a pipe is written into and stays a pipe, also behind a link that leads nowhere as a path, as /dev/stdout
-// does. One without a reader is an error.
+// TestStream: Write writes into a pipe, which stays a pipe, also through a link whose target is no path, like that of
+// /dev/stdout. A pipe without a reader is an error.
 func TestStream(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat("/dev/full"); err != nil || t.Failed() {
-		return // only Linux has it, and it must stay
+		return // only Linux has it, and the test must not replace it
 	}
 	full := filepath.Join(t.TempDir(), "full")
 	if err := os.Symlink("/dev/full", full); err != nil {

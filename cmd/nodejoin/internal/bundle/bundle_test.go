@@ -8,7 +8,7 @@ import (
 	"nodejoin/steps/collect"
 )
 
-// A bundle has a limit, and names what it leaves out; smaller entries still go in.
+// A bundle has a size limit and names the entries that it leaves out. Smaller entries still go in.
 func TestBundleIsBounded(t *testing.T) {
 	b := &Bundle{size: MaxSize - 10}
 	b.Add("a", "eleven bytes")
@@ -23,7 +23,7 @@ func TestBundleIsBounded(t *testing.T) {
 	}
 }
 
-// Names of entries are made here: what a host calls its parts cannot leave the host's folder, hide, or come twice.
+// The bundle makes its entry names: a host's names cannot leave the host's folder, be hidden, or appear twice.
 func TestBundleNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"logs/C/k/kubelet.log":              "n1/logs/C/k/kubelet.log",

@@ -16,8 +16,8 @@ import (
 	"nodejoin/steps"
 )
 
-// TestArrange: over random graphs every line goes down row by row, and no two
-// places of a row overlap.
+// TestArrange: in random graphs every line goes down row by row, and no two
+// places in a row overlap.
 func TestArrange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "n")
@@ -111,7 +111,7 @@ func TestHTML(t *testing.T) {
 	if s := one.String(); strings.Contains(s, "<script>alert") || !strings.Contains(s, "&lt;prod&gt;") {
 		t.Error("text of the plan is not escaped")
 	}
-	// Nothing is loaded: the only address is the name of SVG's namespace.
+	// The page loads nothing: its only address is SVG's namespace name.
 	if rest := strings.ReplaceAll(one.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, "://") ||
 		strings.Contains(rest, "src=") {
 		t.Error("the page refers to something outside")

@@ -31,7 +31,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// TestCritical: the longest path goes by time, not by the number of steps.
+// TestCritical: the longest path is measured in time, not in steps.
 func TestCritical(t *testing.T) {
 	n := plan.Node{Name: "a", Steps: []steps.Spec{{ID: "root"}, {ID: "x"}, {ID: "y"}, {ID: "slow"}, {ID: "end"}}}
 	after := [][]int{nil, {0}, {1}, {0}, {2, 3}}

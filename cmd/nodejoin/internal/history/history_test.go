@@ -49,7 +49,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v, %v", fi, err)
 	}
 
-	// A run that was killed during a write: complete lines are read.
+	// After a run was killed during a write, its complete lines are read.
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +91,6 @@ func TestBounds(t *testing.T) {
 		t.Errorf("of another plan: %v, %v", other, err)
 	}
 	if _, err := Begin(root, Head{Holder: steps.LockHolder{Run: "../x"}}); err == nil {
-		t.Error("a name that leads elsewhere is taken")
+		t.Error("a name that leads elsewhere is accepted")
 	}
 }

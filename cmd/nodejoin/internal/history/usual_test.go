@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// TestUsual: a step takes as long as on the same host before, and else as long as on others; failures do not count.
+// TestUsual: the usual time of a step is that on the same host, or else that on other hosts. Failures do not count.
 func TestUsual(t *testing.T) {
 	root := t.TempDir()
 	for i, took := range []time.Duration{2, 9, 3} {

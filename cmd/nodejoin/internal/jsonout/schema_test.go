@@ -21,9 +21,9 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestSchemasAreOfTypes: each schema has the fields of the types that are written, and
-// requires those that are always there. A new field is added to the schema; a removed
-// one needs a new format_version.
+// TestSchemasAreOfTypes: each schema has the fields of the Go types that nodejoin writes, and
+// requires the fields that are always present. Add a new field to the schema; to remove a
+// field, raise format_version.
 func TestSchemasAreOfTypes(t *testing.T) {
 	problem := map[string]any{"problem": ui.Problem{}, "range": ui.Range{}, "position": ui.Pos{}}
 	for file, types := range map[string]map[string]any{
@@ -68,7 +68,7 @@ func TestSchemasAreOfTypes(t *testing.T) {
 				node, _ = defs[name].(map[string]any)
 			}
 			if v == nil {
-				continue // no type of its own; the output shows it
+				continue // it has no type of its own; the tests of the output cover it
 			}
 			fields, required := jsonFields(reflect.TypeOf(v))
 			if _, isEvent := v.(event.Event); isEvent { // Encode adds it
@@ -84,8 +84,8 @@ func TestSchemasAreOfTypes(t *testing.T) {
 	}
 }
 
-// jsonFields are the names under which encoding/json writes a struct, and those that
-// are always written.
+// jsonFields returns the field names that encoding/json writes for a struct, and the names
+// that it always writes.
 func jsonFields(t reflect.Type) (all, always []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

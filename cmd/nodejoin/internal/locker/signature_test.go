@@ -22,7 +22,7 @@ import (
 	"nodejoin/steps"
 )
 
-// published is an upstream with a signature in files of their own, and a log.
+// published is an upstream with separate signature files, and a log.
 type published struct {
 	files  map[string]string
 	answer string
@@ -42,8 +42,8 @@ func (p *published) post(_ context.Context, url string, _ []byte, _ int64) ([]by
 	return []byte(p.answer), nil
 }
 
-// TestSignInParts: a signature and certificate beside the artifact become a bundle with the answer of the log. What is
-// locked stays without asking again.
+// TestSignInParts: a signature and certificate beside the artifact become a bundle with the answer of the log. A
+// locked entry stays without another request.
 func TestSignInParts(t *testing.T) {
 	testdata := func(name string) []byte {
 		b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "plan", "signature", "testdata", name))
@@ -102,10 +102,10 @@ func TestSignInParts(t *testing.T) {
 	}
 	other := lock.Entry{Name: a.Name, SHA256: strings.Repeat("ab", 32)}
 	if g := l.sign(t.Context(), a, &other, &entry, root); g == nil || other.Verified == lock.Signature {
-		t.Errorf("%+v is taken", other)
+		t.Errorf("%+v is accepted", other)
 	}
 	delete(p.files, at+".sig")
 	if g := l.sign(t.Context(), a, &again, nil, root); g == nil || !strings.Contains(g.Detail, "404") {
-		t.Error("an artifact without its signature is taken", g)
+		t.Error("an artifact without its signature is accepted", g)
 	}
 }

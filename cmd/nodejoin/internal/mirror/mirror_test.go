@@ -60,7 +60,7 @@ func folder(t *testing.T) *Folder {
 		OpenAt: artifact.New(artifact.Options{Direct: true}).OpenAt}
 }
 
-// TestResume: a part of an earlier run is not read again.
+// TestResume: a part that an earlier run has downloaded is not downloaded again.
 func TestResume(t *testing.T) {
 	u := newUpstream(t, bytes.Repeat([]byte("artifact "), 100_000))
 	f, it := folder(t), u.item()
@@ -80,13 +80,13 @@ func TestResume(t *testing.T) {
 	if have, want := u.sent.Load(), it.Size-had; have != want || <-u.asked != "bytes=700000-" {
 		t.Errorf("%d bytes were sent, want %d", have, want)
 	}
-	// Complete: nothing is asked.
+	// The file is complete, so there is no request.
 	if err := f.Fill(t.Context(), []Item{it}); err != nil || u.sent.Load() != it.Size-had {
 		t.Errorf("%v, %d bytes", err, u.sent.Load())
 	}
 }
 
-// TestInterrupted: what has arrived stays for the next run, at whatever byte the run ended.
+// TestInterrupted: the bytes that have arrived stay for the next run, wherever the run ended.
 func TestInterrupted(t *testing.T) {
 	u := newUpstream(t, bytes.Repeat([]byte("artifact "), 20_000))
 	f, it := folder(t), u.item()
@@ -130,7 +130,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestLies: what is not locked never gets the name of an artifact, and nothing of it is left to continue with.
+// TestLies: bytes that do not match the lock never get the name of an artifact, and the next run cannot continue from
+// them.
 func TestLies(t *testing.T) {
 	u := newUpstream(t, []byte("the artifact that is locked"))
 	it := u.item()

@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestFailures: each way to give nothing is told apart.
+// TestFailures: each way to fail has its own error.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -66,7 +66,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestStopped: an interrupted program ends at once, with what it has started.
+// TestStopped: an interrupted program ends at once, and so do its children.
 func TestStopped(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "pid")
 	ctx, stop := context.WithCancel(t.Context())
@@ -77,8 +77,8 @@ func TestStopped(t *testing.T) {
 		done <- err
 	}()
 	var pid int
-	for deadline := time.Now().Add(20 * time.Second); pid == 0; time.Sleep(time.Millisecond) { // between two looks
-		text, _ := os.ReadFile(note) // absent until it is there
+	for deadline := time.Now().Add(20 * time.Second); pid == 0; time.Sleep(time.Millisecond) { // between two checks
+		text, _ := os.ReadFile(note) // absent until the shell has written it
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		if time.Now().After(deadline) {
 			t.Fatal("the program did not start")
@@ -90,7 +90,7 @@ func TestStopped(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
 		if text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); strings.Contains(string(text), ") Z ") {
-			break // killed; who adopted it has not yet asked how it ended
+			break // killed, but its new parent has not reaped it yet
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("its child still runs")

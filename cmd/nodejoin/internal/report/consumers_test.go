@@ -13,12 +13,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestSARIFSchema holds SARIF against the schema that OASIS publishes. It is in gosec, one of the linters.
+// TestSARIFSchema checks the SARIF output against the schema that OASIS publishes. gosec, one of the linters, has it.
 func TestSARIFSchema(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "-C", "../../../../examples/acceptance/tools", "list", "-m", "-f",
 		"{{.Dir}}", "github.com/securego/gosec/v2").Output()
 	if err != nil || strings.TrimSpace(string(dir)) == "" {
-		t.Skipf("the linters are not here (go -C examples/acceptance/tools mod download): %v", err)
+		t.Skipf("no linters (go -C examples/acceptance/tools mod download): %v", err)
 	}
 	f, err := os.Open(filepath.Join(strings.TrimSpace(string(dir)), "report/sarif/testdata/sarif-schema-2.1.0.json"))
 	if err != nil {
@@ -51,11 +51,11 @@ func TestSARIFSchema(t *testing.T) {
 	}
 	bad, _ := jsonschema.UnmarshalJSON(strings.NewReader(`{"version": "2.1.0", "runs": [{"results": []}]}`))
 	if schema.Validate(bad) == nil {
-		t.Error("the schema takes a run without a tool")
+		t.Error("the schema accepts a run without a tool")
 	}
 }
 
-// TestJUnitConsumer: a reader of other people's JUnit files sees the cases as they are meant.
+// TestJUnitConsumer: an independent JUnit reader understands the test cases.
 func TestJUnitConsumer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "junit.xml")
 	if err := WriteJUnit(file, "nodejoin apply", []Case{{Class: "apply", Name: "a", Took: 1500 * time.Millisecond},

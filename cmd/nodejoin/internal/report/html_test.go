@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// hostile is what a host may say to get out of its place.
+// hostile is text that a host may send to break out of its place in the page.
 const hostile = "</pre></title><script>alert(1)</script><img src=x onerror=alert(2)>\" ' {{.}} \x1b[2J\u202e " +
 	"javascript:alert(3)"
 
@@ -36,8 +36,8 @@ func hostilePage() HTML {
 		Times:    times, Data: map[string]string{"text": hostile}}
 }
 
-// TestHTML: nothing of a host's text is markup, the policy lets the page's own style in and nothing else, and the data
-// is what --json prints.
+// TestHTML: a host's text is never markup, the policy allows only the page's own style, and the data is the output of
+// --json.
 func TestHTML(t *testing.T) {
 	var b bytes.Buffer
 	if err := hostilePage().write(&b); err != nil {
@@ -54,7 +54,7 @@ func TestHTML(t *testing.T) {
 	if style == nil || policy == nil ||
 		!strings.Contains(htmltext.UnescapeString(policy[1]), "'"+digestOf(style[1])+"'") ||
 		!strings.HasPrefix(htmltext.UnescapeString(policy[1]), "default-src 'none';") {
-		t.Fatalf("the policy %q does not let the style in", policy)
+		t.Fatalf("the policy %q does not allow the style", policy)
 	}
 	for _, want := range []string{`<span class="new">&#43; `, `<span class="gone">  - x`, "5 more hosts",
 		`class="host failed-host"`, `<rect class="failed"`} {
@@ -71,7 +71,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// TestHTMLInBrowser: the page fits windows of three widths, in light and dark, and its policy lets it be drawn.
+// TestHTMLInBrowser: the page fits windows of three widths, in light and dark, and its policy does not block it.
 func TestHTMLInBrowser(t *testing.T) {
 	p := hostilePage()
 	p.Result, p.Plan = "Applied: 3 changed.", "plans/prod"
@@ -84,7 +84,7 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 }
 
-// TestTogether: what is said of several nodes is said once.
+// TestTogether: a text that several nodes share appears once.
 func TestTogether(t *testing.T) {
 	var list []Finding
 	for i := range 12 {

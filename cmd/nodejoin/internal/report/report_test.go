@@ -23,7 +23,8 @@ var findings = OfProblems([]ui.Problem{
 	{Level: "error", Summary: "wrong type", Detail: "without a place"},
 })
 
-// TestSARIF: what code scanning needs of SARIF 2.1.0 is there: rules by index, levels, places from 1, relative URIs.
+// TestSARIF: the output has the parts of SARIF 2.1.0 that code scanning needs: rules by index, levels, places that
+// count from 1, relative URIs.
 func TestSARIF(t *testing.T) {
 	var b bytes.Buffer
 	if err := SARIF(&b, "1.2.3", findings); err != nil {
@@ -82,7 +83,7 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// TestMarkdown: a page fits a comment, its sections are closed, and no text gets out of its place.
+// TestMarkdown: a page fits a comment, its sections are closed, and no text breaks out of its place.
 func TestMarkdown(t *testing.T) {
 	page := FindingsPage("nodejoin check", "1 *error* of @team", findings)
 	for i := range 300 {

@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/event"
 )
 
-// TestLog: each line of the file is JSON, text of a host is not a sequence, and a second command appends.
+// TestLog: each line of the file is JSON, a host's text is never an escape sequence, and a second command appends.
 func TestLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.log")
 	var debug bytes.Buffer
@@ -59,7 +59,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLostLog: a log that cannot be written is an error at the end, however the file is.
+// TestLostLog: a log that cannot be written is an error at the end, whatever kind of file it is.
 func TestLostLog(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("needs /dev/full")

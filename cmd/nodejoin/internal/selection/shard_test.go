@@ -16,8 +16,8 @@ func fleet(n int) *plan.Compiled {
 	return c
 }
 
-// TestShards: each node is in one shard, shards are of about one size, and one shard more takes nodes from the others
-// without moving any between them.
+// TestShards: each node is in one shard, and shards are about the same size. One more shard takes nodes from the
+// others and moves none between them.
 func TestShards(t *testing.T) {
 	const nodes, count = 1000, 8
 	c := fleet(nodes)
@@ -38,7 +38,7 @@ func TestShards(t *testing.T) {
 			kept = append(kept, n.Name)
 		}
 		if !slices.Equal(kept, names) {
-			t.Errorf("shard %d keeps other nodes than are printed", i+1)
+			t.Errorf("shard %d selects other nodes than it prints", i+1)
 		}
 	}
 	if all != nodes || len(c.Nodes) != nodes {
@@ -57,8 +57,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestShardStays: a node is in the same shard in every version of nodejoin, because the shards of one run may be
-// of different versions.
+// TestShardStays: a node is in the same shard in every version of nodejoin, because the shards of one run may use
+// different versions.
 func TestShardStays(t *testing.T) {
 	got := make([]int, 0, 6)
 	for _, name := range []string{"win-1", "win-2", "win-3", "a", "node.example.com", "k8s-worker-17"} {
@@ -73,7 +73,7 @@ func TestShardFlag(t *testing.T) {
 	for _, text := range []string{"", "1", "0/4", "5/4", "1/0", "-1/4", "1/1001", "a/b", "1/4/4", "1/"} {
 		var s Shard
 		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken as %s", text, s.String())
+			t.Errorf("%q is accepted as %s", text, s.String())
 		}
 	}
 	var s Shard
@@ -81,6 +81,6 @@ func TestShardFlag(t *testing.T) {
 		t.Errorf("4/4 is read as %v, %v", s, err)
 	}
 	if _, err := Shards(fleet(1), 0); err == nil {
-		t.Error("0 shards are taken")
+		t.Error("0 shards are accepted")
 	}
 }

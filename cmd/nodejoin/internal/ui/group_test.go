@@ -60,7 +60,7 @@ func planText(o PlanOptions, hosts ...engine.HostReport) string {
 	return b.String()
 }
 
-// Hosts are a group if they differ only by what is their own.
+// Hosts form a group if they differ only in their own names and addresses.
 func TestGroups(t *testing.T) {
 	own := func(n int) string {
 		return fmt.Sprintf("win-%d.example WIN-%d 192.0.2.%d 10.244.%d.0/24 10.244.%d.7 system:node:win-%d", n, n, n,
@@ -94,11 +94,11 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	if text := planText(PlanOptions{Width: 200}, hostOf(1, own(1))); !strings.Contains(text, own(1)) {
-		t.Errorf("a host by itself:\n%s", text)
+		t.Errorf("a single host:\n%s", text)
 	}
 }
 
-// What interrupts comes first, then what changes, then what is new.
+// Interruptions come first, then changes, then additions.
 func TestGroupOrder(t *testing.T) {
 	calm, new := hostOf(1, "restarts nothing"), hostOf(2, "new")
 	calm.Interruption, new.Interruption = nil, nil
@@ -113,7 +113,7 @@ func TestGroupOrder(t *testing.T) {
 	}
 }
 
-// No line of a plan is wider than the terminal, and what is broken keeps its indentation.
+// No line of a plan is wider than the terminal, and a wrapped line keeps its indentation.
 func TestPlanWidths(t *testing.T) {
 	long := strings.Repeat("0123456789", 20)
 	h := hostOf(1, strings.Repeat("a reason with many words ", 10), steps.Diff{Name: "attribute", Have: long,
@@ -179,7 +179,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A problem of many hosts names them in a line or two.
+// A problem that many hosts share names them in a line or two.
 func TestProblemOfManyHosts(t *testing.T) {
 	var ps []Problem
 	for i := range 50 {
@@ -194,7 +194,8 @@ func TestProblemOfManyHosts(t *testing.T) {
 	}
 }
 
-// Values of one registry key that go are counted; a few are shown, as is what stays although nothing changes.
+// Removed values of one registry key are counted and a few are shown. Values that stay are shown although nothing
+// changes.
 func TestRemovalsInGroups(t *testing.T) {
 	gone := func(name string) executor.Removal {
 		return executor.Removal{Key: record.Registry.Of(name), Change: steps.Change{Action: steps.ActionRemove}}
@@ -210,14 +211,14 @@ func TestRemovalsInGroups(t *testing.T) {
 	for _, want := range []string{"- 4 registry values of HKLM\\S\\kubelet\\Parameters\n",
 		"- registry value HKLM\\S\\Site\\A\n", "file C:\\x stays: it was changed since\n"} {
 		if strings.Count(text, want) != 1 {
-			t.Errorf("not once %q in\n%s", want, text)
+			t.Errorf("want %q exactly once in\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "AppStdout") {
-		t.Errorf("a value that is counted:\n%s", text)
+		t.Errorf("a value that should only be counted is shown:\n%s", text)
 	}
 	h.Removals.Items = h.Removals.Items[5:]
 	if text := planText(PlanOptions{Width: 200}, h); !strings.Contains(text, "stays: it was changed since") {
-		t.Errorf("what stays is not told:\n%s", text)
+		t.Errorf("the values that stay are not shown:\n%s", text)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"nodejoin/steps/wait"
 )
 
-// midway is a run on n hosts after 65 seconds: a third is done, one failed, some wait, ten are at work.
+// midway is a run on n hosts after 65 seconds: a third is done, one failed, some wait, ten are running.
 func midway(n int) (*liveState, time.Time) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	w := Work{Title: "Applying", Parallel: 10, Steps: map[string]map[string]time.Duration{}}
@@ -55,8 +55,8 @@ func midway(n int) (*liveState, time.Time) {
 	return s, at(65)
 }
 
-// TestFrames: at each width and with each number of hosts all lines fit, the header is whole, and no text of a host
-// reaches the terminal as a sequence.
+// TestFrames: at each width and number of hosts all lines fit, the header is complete, and no text of a host reaches
+// the terminal as an escape sequence.
 func TestFrames(t *testing.T) {
 	for _, width := range []int{60, 80, 120} {
 		for _, hosts := range []int{1, 10, 50, 500} {
@@ -132,10 +132,11 @@ win-010  archive  Programs of Kuberne...  ####----  1s left
 ended: win-001 to win-003
 `
 
-// TestEstimate: what is left goes by earlier runs, and without these by the steps of this one.
+// TestEstimate: the time left is estimated from earlier runs, or else from the steps of this run.
 func TestEstimate(t *testing.T) {
 	s, now := midway(3)
-	// One host is done. One is at 60 s of work since 10 s and has 30 s after that; the third waits 35 of 30 s and has 60.
+	// One host is done. One is 10 s into 60 s of work, with 30 s after that. The third has waited 35 of 30 s, with 60 s
+	// to go.
 	if have := s.left(now); have != 90*time.Second {
 		t.Errorf("by earlier runs: %s", have)
 	}
@@ -152,11 +153,11 @@ func TestEstimate(t *testing.T) {
 		first.work.Steps["win-001"][id] = -1
 	}
 	if have := first.left(now); have != 0 {
-		t.Errorf("out of nothing: %s", have)
+		t.Errorf("without anything to estimate from: %s", have)
 	}
 }
 
-// terminal is a virtual terminal whose driver makes a line feed a new line, as that of a real one does.
+// terminal is a virtual terminal whose driver turns a line feed into a new line, as a real one does.
 type terminal struct {
 	mu sync.Mutex
 	e  *vt.Emulator
@@ -169,7 +170,7 @@ func (v *terminal) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// lines are those of the screen, up to the last that is not empty.
+// lines are the lines of the screen, up to the last that is not empty.
 func (v *terminal) lines() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -192,7 +193,7 @@ func (v *terminal) until(t *testing.T, what string, ok func(screen string) bool)
 	}
 }
 
-// TestLive: what moves is below, what stays is above it, and at the end only that is left, with the cursor.
+// TestLive: the moving part is below the lines that stay. At the end only those lines are left, and the cursor shows.
 func TestLive(t *testing.T) {
 	v := &terminal{e: vt.NewEmulator(80, 24)}
 	fmt.Fprintln(v, "$ nodejoin apply")
@@ -226,7 +227,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveAbandoned: a display that is given up in the middle leaves the cursor.
+// TestLiveAbandoned: a display that is abandoned midway shows the cursor again.
 func TestLiveAbandoned(t *testing.T) {
 	v := &terminal{e: vt.NewEmulator(80, 24)}
 	term := &Term{Err: v}
@@ -239,7 +240,7 @@ func TestLiveAbandoned(t *testing.T) {
 	}
 }
 
-// TestWriteHosts: each of a few hosts has a line; of many, those with the same result share one.
+// TestWriteHosts: if there are few hosts, each has a line; if there are many, hosts with the same result share one.
 func TestWriteHosts(t *testing.T) {
 	few := []HostResult{{Node: "a", Changed: 62, Unchanged: 3, Took: 1500 * time.Millisecond, Result: "done"},
 		{Node: "b", Changed: 7, Took: 70 * time.Second, Result: "failed at kubelet", Reason: "the service ended\nby itself"}}

@@ -155,7 +155,7 @@ func TestReflow(t *testing.T) {
 	}
 }
 
-// A table that is wider than the terminal has its columns below each other.
+// A table that is wider than the terminal prints its columns below each other.
 func TestTable(t *testing.T) {
 	rows := [][]string{{"NODE", "STATE", "SYSTEM"}, {"win-1", "in sync", "Windows Server 2022 Datacenter"},
 		{"ä", "drifted", "-"}}
@@ -173,7 +173,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Lines that begin with a space are commands to copy, and are not broken.
+// Lines that begin with a space are commands to copy, and are not wrapped.
 func TestFit(t *testing.T) {
 	text := "nodejoin: one, two, three and four words\n  nodejoin validate plans/production/cluster"
 	for width, want := range map[int]string{
@@ -186,7 +186,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// A plan shows an upgrade, what it means, and the interruption, before its steps.
+// A plan shows an upgrade, its effects and its interruption before the steps.
 func TestWritePlanUpgrade(t *testing.T) {
 	var b bytes.Buffer
 	WritePlan(&b, &engine.Report{Hosts: []engine.HostReport{{
@@ -207,7 +207,7 @@ func TestWritePlanUpgrade(t *testing.T) {
 		"~ kubelet Kubelet\n",
 	} {
 		if i := strings.Index(text, want); i <= at {
-			t.Errorf("%q is not there, or not in its place", want)
+			t.Errorf("%q is missing or misplaced", want)
 		} else {
 			at = i
 		}
