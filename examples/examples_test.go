@@ -96,7 +96,7 @@ func canonical(t *testing.T, file string) {
 		t.Errorf("it is not in canonical form (nodejoin fmt): %v", diags)
 	}
 	if n := bytes.Count(text, []byte("\n")); n > longest || text[0] != '#' {
-		t.Errorf("it has %d lines and begins with %q, want at most %d, and a comment that says what it shows", n,
+		t.Errorf("it has %d lines and begins with %q, want at most %d, and a comment that says what the example shows", n,
 			text[0], longest)
 	}
 }

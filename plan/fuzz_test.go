@@ -68,7 +68,7 @@ func FuzzLoad(f *testing.F) {
 
 func checkDiagnostic(t *testing.T, d *hcl.Diagnostic, size int) {
 	if d.Summary == "" || d.Detail == "" {
-		t.Errorf("a diagnostic says nothing: %v", d)
+		t.Errorf("a diagnostic has no text: %v", d)
 	}
 	if !utf8.ValidString(d.Summary + d.Detail) {
 		t.Errorf("a diagnostic is not text: %q", d.Detail)

@@ -37,7 +37,7 @@ func TestLimits(t *testing.T) {
 			}
 			out, diags := p.Compile()
 			if out != nil || len(diags) != 1 || !strings.Contains(diags[0].Detail, c.want) {
-				t.Fatalf("%v, %v; want one that says %q", out, diags, c.want)
+				t.Fatalf("%v, %v; want one diagnostic with %q", out, diags, c.want)
 			}
 			if at := diags[0].Subject; at == nil || at.Start.Line != 4 {
 				t.Errorf("the diagnostic points to %v, want line 4", at)

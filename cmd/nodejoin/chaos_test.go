@@ -96,7 +96,7 @@ func newChaos(t *testing.T) *chaos {
 		"GOMODCACHE="+dirs[1], "XDG_CACHE_HOME="+filepath.Join(root, "cache"), "SSH_AUTH_SOCK=", "TERM=dumb")}
 }
 
-// outcome says how a run of nodejoin ended.
+// outcome describes how a run of nodejoin ended.
 type outcome struct {
 	code        int  // -1 if a signal ended it
 	early       bool // a signal ended it before it listened for signals

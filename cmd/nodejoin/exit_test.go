@@ -40,19 +40,19 @@ func TestErrorCode(t *testing.T) {
 	}
 	// With several hosts, the worst result sets the exit code.
 	if have := worst(exitUnreachable, exitNotVerified, exitFailed, exitOK); have != exitFailed {
-		t.Errorf("of all: %d", have)
+		t.Errorf("all: %d", have)
 	}
 	if have := worst(exitUnreachable, exitNotVerified); have != exitNotVerified {
-		t.Errorf("of unreachable and not verified: %d", have)
+		t.Errorf("unreachable and not verified: %d", have)
 	}
 	if have := worst(exitReboot, exitUnreachable, exitOK); have != exitUnreachable {
-		t.Errorf("of unreachable and a pending reboot: %d", have)
+		t.Errorf("unreachable and a pending reboot: %d", have)
 	}
 	if have := worst(exitOK, exitReboot); have != exitReboot {
-		t.Errorf("of done and a pending reboot: %d", have)
+		t.Errorf("done and a pending reboot: %d", have)
 	}
 	if have := worst(exitOK, exitOK); have != exitOK {
-		t.Errorf("of none: %d", have)
+		t.Errorf("none: %d", have)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// elsewhere maps page commands that cannot run in a script to what runs them, or to why nothing does.
+// elsewhere maps page commands that cannot run in a script to the test that runs them, or to the reason for none.
 var elsewhere = map[string]string{
 	"nodejoin doctor --self-test --yes-change-this-machine": "changes the machine; acceptance test TestSelfTest",
 }
@@ -155,7 +155,7 @@ func cmdDigest(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 var (
-	// took is a duration or a time of day, which differ from run to run.
+	// took matches durations and times of day, which differ between runs.
 	took   = regexp.MustCompile(`\b[0-9.]+(ms|s|m)\b|\b20[0-9-]+T[0-9:.]+Z\b`)
 	digits = regexp.MustCompile(`[0-9]+`)
 )

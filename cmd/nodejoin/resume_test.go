@@ -31,7 +31,7 @@ import (
 	"nodejoin/steps/node"
 )
 
-// resumePlan has two sandboxes, which stand for machines with a local connection.
+// resumePlan has two sandboxes that stand in for machines with a local connection.
 const resumePlan = `
 variable "word" {
   type      = string
@@ -144,7 +144,7 @@ func (f files) Remove(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// over checks that the file and the service are gone, and what was reported.
+// over checks that the file and the service are gone, and checks the reports.
 func (r *resumed) over(want string) {
 	r.t.Helper()
 	if _, err := os.Stat(r.Path); !errors.Is(err, fs.ErrNotExist) ||

@@ -15,7 +15,7 @@ import (
 
 const schemas = "../../examples/schema"
 
-// outputs runs the program on a copy of the quickstart and checks what it prints against
+// outputs runs the program on a copy of the quickstart and checks its output against
 // the schemas. Only fields of the schemas are allowed.
 type outputs struct {
 	t               *testing.T
@@ -23,7 +23,7 @@ type outputs struct {
 	schemas         map[string]*jsonschema.Schema // compiled so far
 }
 
-// TestOutputKeepsToSchemas goes through the life of a plan; the order matters.
+// TestOutputKeepsToSchemas follows a plan through its life; the order matters.
 func TestOutputKeepsToSchemas(t *testing.T) {
 	dir := t.TempDir()
 	o := &outputs{t, dir, filepath.Join(dir, "quickstart"), map[string]*jsonschema.Schema{}}

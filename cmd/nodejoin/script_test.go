@@ -47,7 +47,7 @@ func mainLeaks() {
 
 const exitLeak = 97
 
-// beganEnv names a file that mainLeaks writes before anything else.
+// beganEnv names a file that mainLeaks writes first.
 const beganEnv = "NODEJOIN_BEGAN"
 
 // TestScript runs the command line as a user does: testdata/script/*.txtar, one

@@ -19,7 +19,7 @@ import (
 var secretForms = regexp.MustCompile(`S3CR3T[-_A-Za-z0-9]*|\b[a-z0-9]{6}\.[a-z0-9]{16}\b|` +
 	`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.|-----BEGIN [A-Z ]*PRIVATE KEY-----`)
 
-// seenEnv is the folder in which mainSeen keeps what a process prints.
+// seenEnv names the folder in which mainSeen keeps the output of processes.
 const seenEnv = "NODEJOIN_TEST_SEEN"
 
 // mainSeen is main, with a copy of its output in a file, except output to a terminal.

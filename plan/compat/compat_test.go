@@ -83,7 +83,7 @@ func TestKubelet(t *testing.T) {
 		have, err := Kubelet(version)
 		g := CheckGate("IPv6DualStack", true, version)
 		if err != nil || !have.DualStack || have.DualStackGate != (g.Accepted() && !g.Default) {
-			t.Errorf("%s: dual stack %v, with its gate %v, which the table of gates has as %+v (%v)", version, have.DualStack,
+			t.Errorf("%s: dual stack %v, with its gate %v, but the table of gates says %+v (%v)", version, have.DualStack,
 				have.DualStackGate, g, err)
 		}
 	}

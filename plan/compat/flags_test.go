@@ -77,8 +77,8 @@ func TestCheckFlag(t *testing.T) {
 	}
 }
 
-// The counts are those of kubelet.exe --help and kube-proxy.exe --help of
-// 1.36.3; --healthz-port and --metrics-port are hidden there.
+// The counts come from kubelet.exe --help and kube-proxy.exe --help of 1.36.3,
+// which hide --healthz-port and --metrics-port.
 func TestFlagsOfNewest(t *testing.T) {
 	for program, want := range map[string]int{KubeletProgram: 132, KubeProxyProgram: 61 + 2} {
 		if have := flagsOf(program, "1.36.3"); len(have) != want {

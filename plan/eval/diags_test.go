@@ -41,7 +41,7 @@ func TestPassingFunctionsExist(t *testing.T) {
 	table := NewScope(nil, nil).Functions()
 	for name := range passing {
 		if _, ok := table[name]; !ok {
-			t.Errorf("passing has %q, which is not a function", name)
+			t.Errorf("passing lists %q, which is not a function", name)
 		}
 	}
 }

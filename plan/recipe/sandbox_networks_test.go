@@ -112,7 +112,7 @@ func TestAnotherNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "the VNI 1") {
-		t.Fatalf("the check says %v", err)
+		t.Fatalf("the check returned %v", err)
 	}
 	linux.Annotations["flannel.alpha.coreos.com/backend-data"] = `{"VNI":4096}`
 	if err := n.sandbox.PutNode(ctx, linux); err != nil {
@@ -123,7 +123,7 @@ func TestAnotherNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := n.run(ctx, n.machine(t)); err == nil || !strings.Contains(err.Error(), "the port 8472") {
-		t.Fatalf("the check says %v", err)
+		t.Fatalf("the check returned %v", err)
 	}
 	conf["net-conf.json"] = `{"Network":"10.244.0.0/16","Backend":{"Type":"vxlan","VNI":4096,"Port":4789}}`
 	if err := n.sandbox.PutConfigMap(ctx, "kube-flannel", "kube-flannel-cfg", conf); err != nil {

@@ -128,7 +128,7 @@ func renderPlan(t *testing.T, kubernetes, runtime, backend, build string) ([]ren
 	return files, diags
 }
 
-// schema is the first line of containerd's configuration that says something.
+// schema matches the version line of containerd's configuration.
 var schema = regexp.MustCompile(`(?m)^version = (\d)$`)
 
 // checkFiles checks the files of a node against the tables of its versions.

@@ -121,7 +121,7 @@ func TestNoSecret(t *testing.T) {
 	}
 	for _, s := range []string{"hunter2", Digest([]byte("hunter2"))} {
 		if strings.Contains(string(b), s) {
-			t.Errorf("the file holds %q", s)
+			t.Errorf("the file contains %q", s)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestReproducible(t *testing.T) {
 	var programs, archives [][]byte
 	for _, dir := range []string{root, other} {
 		out := filepath.Join(t.TempDir(), "agent")
-		// Without the build ID, which has a hash of the source.
+		// Omit the build ID, because it contains a hash of the source.
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags",
 			"-s -w -buildid=", "-o", out, "./cmd/nodejoin-agent")
 		cmd.Dir = dir

@@ -88,7 +88,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%+v, %d bytes", last.End, len(b))
 	}
 	if other, err := Runs(root, "/q/my plan"); err != nil || len(other) != 0 {
-		t.Errorf("of another plan: %v, %v", other, err)
+		t.Errorf("another plan: %v, %v", other, err)
 	}
 	if _, err := Begin(root, Head{Holder: steps.LockHolder{Run: "../x"}}); err == nil {
 		t.Error("a name that leads elsewhere is accepted")

@@ -35,6 +35,6 @@ func TestUsual(t *testing.T) {
 		}
 	}
 	if have := Usual(root, "/other")("a", "x"); have != -1 {
-		t.Errorf("of another plan: %s", have)
+		t.Errorf("another plan: %s", have)
 	}
 }

@@ -51,7 +51,7 @@ func TestShards(t *testing.T) {
 	for i, names := range more[:count] {
 		for _, n := range names {
 			if !slices.Contains(lists[i], n) {
-				t.Errorf("%s moved to shard %d, which was there before", n, i+1)
+				t.Errorf("%s moved to shard %d, which is not the new one", n, i+1)
 			}
 		}
 	}

@@ -138,7 +138,7 @@ func TestEstimate(t *testing.T) {
 	// One host is done. One is 10 s into 60 s of work, with 30 s after that. The third has waited 35 of 30 s, with 60 s
 	// to go.
 	if have := s.left(now); have != 90*time.Second {
-		t.Errorf("by earlier runs: %s", have)
+		t.Errorf("from earlier runs: %s", have)
 	}
 	for _, of := range s.work.Steps {
 		for id := range of {
@@ -146,7 +146,7 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 	if have := s.left(now); have.Round(time.Second) != 130*time.Second { // 3 of 9 steps in 65 s
-		t.Errorf("by this run: %s", have)
+		t.Errorf("from this run: %s", have)
 	}
 	first, now := midway(1)
 	for id := range first.work.Steps["win-001"] {
