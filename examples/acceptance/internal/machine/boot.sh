@@ -40,6 +40,8 @@ done < /proc/mounts
 if [ ! -e "$dir/booted" ]; then
 	cp -a /var/lib/systemd /var/lib/dbus var/lib 2>/dev/null || true
 	echo "$name" > etc/hostname
+	# What the shell of this machine's root starts (version managers that take a lock) is not a part of the test.
+	rm -f root/.bashrc root/.bash_profile root/.bash_login root/.profile
 	rm -rf etc/systemd/system/*.wants etc/cni etc/containerd etc/kubernetes opt/cni opt/containerd root/.nodejoin var/log/pods var/log/containers usr/libexec/kubernetes etc/sysctl.d/* usr/lib/sysctl.d/*
 	for u in systemd-binfmt.service proc-sys-fs-binfmt_misc.automount systemd-modules-load.service systemd-remount-fs.service \
 		systemd-udevd.service systemd-logind.service getty.target systemd-timesyncd.service systemd-networkd.service systemd-resolved.service \
