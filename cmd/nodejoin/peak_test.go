@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"nodejoin/steps/host/hosttest"
 )
 
 // peakLimit is the most memory, in bytes, that a run over one machine may use.
@@ -34,9 +36,7 @@ func mainPeak() {
 // TestPeakMemory: a machine behind SSH costs the controller little memory. nodejoin, built as for a release,
 // plans and applies a file there.
 func TestPeakMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds nodejoin")
-	}
+	hosttest.Release(t)
 	c := newChaos(t)
 	program := filepath.Join(c.root, "nodejoin")
 	// Not -trimpath: it builds its agent from the source that it was compiled from.

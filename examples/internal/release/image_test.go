@@ -18,14 +18,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"nodejoin/steps/host/hosttest"
 )
 
 // TestImage: the image is an OCI layout that the library accepts, and each build gives the same one. Its program runs
 // in its file system as its user.
 func TestImage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds nodejoin")
-	}
+	hosttest.Release(t)
 	at := time.Unix(1_700_000_000, 0).UTC()
 	program := filepath.Join(t.TempDir(), "nodejoin")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false",

@@ -16,15 +16,14 @@ import (
 	"time"
 
 	"nodejoin/steps/agentbin"
+	"nodejoin/steps/host/hosttest"
 )
 
 // TestReproducible: the same source in two folders gives the same agent and the same archive, and its SBOM names
 // every module in it. The second folder cannot use the build cache: a comment at the end of each file makes the
 // compiler read all of them again, but does not change the program.
 func TestReproducible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the agent twice")
-	}
+	hosttest.Release(t)
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func run(repository string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	files, err := take(context.Background(), repository, tmp)
+	files, err := take(context.Background(), repository, tmp, sizes)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ const readme = "readme"
 // stored is a file of ../../screens.
 type stored struct{ name, text string }
 
-// take builds the program, plays the scenes at each size, and returns the files in their order.
-func take(ctx context.Context, repository, tmp string) ([]stored, error) {
+// take builds the program, plays the scenes at these sizes, and returns the files in their order.
+func take(ctx context.Context, repository, tmp string, sizes []size) ([]stored, error) {
 	program := filepath.Join(tmp, "nodejoin")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/nodejoin")
 	build.Dir = repository
