@@ -93,6 +93,8 @@ type Kind struct {
 	// Claims are the keys of all that a step, as it is written, claims on a machine, except
 	// for the folders and registry keys above; nil = the key of Makes alone.
 	Claims func(step any, e *Env) []record.Key
+	// Keeps are those of Claims that stay when the plan no longer has the step, which itself goes.
+	Keeps func(step any) []record.Key
 	// Objects are the objects of the cluster that a step makes; nil = none. An error is of CodeInvalid.
 	Objects func(step any) ([]kube.Manifest, error)
 	// Title is a step's line in a plan; without it, the arguments with the tag id.
@@ -154,6 +156,11 @@ func Makes[S any](f func(*S, string) Thing) func(any, string) Thing {
 // Claims makes Kind.Claims of a function that takes the kind's own struct.
 func Claims[S any](f func(*S, *Env) []record.Key) func(any, *Env) []record.Key {
 	return func(step any, e *Env) []record.Key { return f(step.(*S), e) }
+}
+
+// Keeps makes Kind.Keeps of a function that takes the kind's own struct.
+func Keeps[S any](f func(*S) []record.Key) func(any) []record.Key {
+	return func(step any) []record.Key { return f(step.(*S)) }
 }
 
 // Title makes Kind.Title of a function that takes the kind's own struct.

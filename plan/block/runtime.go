@@ -41,6 +41,8 @@ var dockerAttrs = []eval.Attr{
 		Doc: "the machine has it, as the service \"docker\"; nodejoin only requires that it runs"},
 	{Name: "config", Typ: cty.DynamicPseudoType,
 		Doc: "fields of daemon.json, merged by key into what nodejoin writes; null removes a field"},
+	{Name: keepAttr.Name, Typ: cty.Bool, Doc: "its data folder, C:\\ProgramData\\docker, with images and volumes " +
+		"stays on the machine when the plan no longer has it"},
 }
 
 var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"},
@@ -98,7 +100,8 @@ func decodeRuntime(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *Runtime {
 // docker reads a runtime of the kinds docker and mcr.
 func decodeDocker(s *eval.Section, r *recipe.Runtime) {
 	r.Installed = s.Bool("installed")
-	for _, name := range []string{"version", "config"} {
+	r.KeepData = s.Bool(keepAttr.Name)
+	for _, name := range []string{"version", "config", keepAttr.Name} {
 		if r.Installed && s.Has(name) {
 			s.Fail(name, "arguments exclude each other",
 				"With installed = true nodejoin does not touch the machine's docker, so %q has no effect. Remove one of the two.",

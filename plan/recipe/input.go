@@ -99,6 +99,8 @@ type Runtime struct {
 	Crictl  string // version of crictl beside containerd; "" = none
 	// KeepCrictl: it stays when the plan no longer has it.
 	KeepCrictl bool
+	// KeepData: the data folder of docker stays when the plan no longer has docker.
+	KeepData bool
 	// Registries, in the order of the plan; containerd only.
 	Registries []Registry
 	// Installed: docker is already a service of the machine and nodejoin does not touch it.

@@ -130,11 +130,15 @@ func (b *build) winDocker() {
 	b.fail(err)
 	b.add("docker_config", "file", "docker configuration", &kinds.File{Path: config, Content: string(text) + "\n"},
 		"docker_conf_dir")
-	b.add("docker", "service", "Service docker", &kinds.Service{
+	docker := &kinds.Service{
 		ServiceConfig: winService("docker", "Container runtime", []string{winDocker + `\dockerd.exe`,
 			"--run-service", "--service-name", "docker", "--config-file", config}),
 		Watch: []string{winDocker + `\dockerd.exe`, config},
 		Makes: []string{winDockerData},
-	}, "docker_files", "docker_config")
+	}
+	if b.in.Runtime.KeepData {
+		docker.Keeps = docker.Makes
+	}
+	b.add("docker", "service", "Service docker", docker, "docker_files", "docker_config")
 	b.add("docker_ready", "pipe_ready", "docker answers", gate, "docker")
 }

@@ -28,6 +28,7 @@ type joinedMachine struct {
 	*sandbox.Host
 	cluster  *sandbox.Cluster
 	services []string // that the join has made
+	dir      string   // of the sandbox
 }
 
 // others are parts of alterations' names: what belongs to a node's programs or to people, so that no plan checks it.
@@ -38,6 +39,8 @@ var others = []struct{ part, why string }{
 	{"/var/lib/nodejoin/", "what nodejoin keeps; it is written again when it is next needed"},
 	{"/var/lib/cni/networks/", "reservations of CNI plugins, but for that of kube-proxy"},
 	{"/chains/", "rules of the packet filter, which kube-proxy and flanneld write again within a minute"},
+	{"everybody may write /etc/environment", "a file of the machine, in which nodejoin has lines"},
+	{"everybody may write /run/flannel/", "flanneld writes it when it starts"},
 	{"interface cni0 deleted", "a bridge that the CNI plugin makes for the next pod"},
 }
 
@@ -144,7 +147,7 @@ func (j *joined) altered(t *testing.T, a alteration) {
 		t.Fatal(err)
 	}
 	w := (&world{agent: j.agent, bound: time.Hour}).copyOf(t, dir)
-	m := joinedMachine{open(t, w), w.cluster(), j.services}
+	m := joinedMachine{open(t, w), w.cluster(), j.services, w.sandboxDir()}
 	switch err := a.apply(t.Context(), m); {
 	case errors.Is(err, errInherited):
 		t.Skip("it has the access of its folder, which is private")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ type altering struct {
 func (a *altering) all() []alteration {
 	a.files()
 	a.access()
+	a.writable()
 	a.services()
 	a.rules()
 	a.networks()
@@ -141,6 +143,26 @@ func (a *altering) access() {
 				return errInherited
 			}
 			return err
+		})
+	}
+}
+
+// writable lets everybody write files of Linux that are open to be read, and folders of programs and of CNI.
+func (a *altering) writable() {
+	if a.os == "windows" {
+		return
+	}
+	access, _ := state[map[string]host.Access](a, "access")
+	for _, rel := range slices.Sorted(maps.Keys(a.after)) {
+		if strings.HasPrefix(rel, "state: ") || a.before[rel] == a.after[rel] || access[rel] == host.AccessPrivate {
+			continue
+		}
+		path := a.path(rel)
+		if a.after[rel] == "folder" && !slices.Contains([]string{"/opt/cni/bin", "/etc/cni/net.d"}, path) {
+			continue
+		}
+		a.add("everybody may write "+path, func(_ context.Context, m joinedMachine) error {
+			return os.Chmod(filepath.Join(m.dir, rel), 0o777)
 		})
 	}
 }

@@ -178,6 +178,56 @@ func TestDrainBeforeACarrierIsRemoved(t *testing.T) {
 	w.mustBeQuiet()
 }
 
+// TestDockerDataIsKept: the data folder of docker stays by choice when the plan no longer has docker, also where an
+// earlier plan did not keep it; its service and programs go. A plan that does not keep it removes it.
+func TestDockerDataIsKept(t *testing.T) {
+	for _, engine := range []string{"docker", "mcr"} {
+		for _, last := range []string{"", "keep = true", "keep = false"} {
+			t.Run(engine+" "+last, bubble(func(t *testing.T) {
+				w := newWorld(t)
+				w.downgrade = true
+				with := func(text string) drawn {
+					d := planOf("windows", "old", engine)
+					d.parts = append(d.parts, choice{name: "kept", in: map[string]string{"runtime " + engine: text}})
+					return d
+				}
+				for _, text := range []string{"", "keep = true", last} {
+					if err := w.applied(with(text)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				const image = `C:\ProgramData\docker\image\layer`
+				err := open(t, w).WriteFile(t.Context(), image, strings.NewReader("x"), host.WriteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.applied(planOf("windows", "old")); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.quiet(); err != nil {
+					t.Error(err)
+				}
+				keep := last == "keep = true"
+				for path, want := range map[string]bool{image: keep, `C:\Program Files\docker\dockerd.exe`: false,
+					`C:\ProgramData\docker\config`: false} {
+					if there, err := host.Exists(t.Context(), open(t, w), path); err != nil || there != want {
+						t.Errorf("%s is there: %v (%v), want %v", path, there, err, want)
+					}
+				}
+				if _, err := open(t, w).Service(t.Context(), "docker"); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the service docker: %v", err)
+				}
+				if err := leaves(w); err != nil {
+					t.Fatal(err)
+				}
+				if there, err := host.Exists(t.Context(), open(t, w), image); err != nil || there != keep {
+					t.Errorf("after the leave, %s is there: %v (%v), want %v", image, there, err, keep)
+				}
+			}))
+		}
+	}
+}
+
 // TestDrainBeforeANetworkIsRemoved: a change of the backend or the VNI removes the HNS network of the Node's pods, so
 // they are evicted first.
 func TestDrainBeforeANetworkIsRemoved(t *testing.T) {

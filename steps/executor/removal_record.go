@@ -61,10 +61,10 @@ func (x *Executor) noteStates(ctx context.Context, s steps.Spec, values map[stri
 // noted says what the record is to say of what a step makes, and does not: how long it is
 // kept, and that it is not removed.
 func (x *Executor) noted(s steps.Spec, values map[string]string) (out []steps.Diff) {
-	want, have, removing := kept(s.Keep, s.UntilLeave), "", false
-	x.eachNoted(s, values, func(_ record.Key, c record.Claim) {
-		if k := kept(c.Keep, c.UntilLeave); k != want {
-			have = k
+	want, have, removing := "", "", false
+	x.eachNoted(s, values, func(_ record.Key, c record.Claim, keep bool) {
+		if h, w := kept(c.Keep, c.UntilLeave), kept(keep, s.UntilLeave); h != w {
+			have, want = h, w
 		}
 		removing = removing || c.Removing
 	})
@@ -90,22 +90,27 @@ func kept(keep, untilLeave bool) string {
 
 // note makes the record say it.
 func (x *Executor) note(s steps.Spec, values map[string]string) (changed bool) {
-	x.eachNoted(s, values, func(key record.Key, c record.Claim) {
-		changed = changed || c.Keep != s.Keep || c.UntilLeave != s.UntilLeave || c.Removing
-		c.Keep, c.UntilLeave, c.Removing = s.Keep, s.UntilLeave, false
+	x.eachNoted(s, values, func(key record.Key, c record.Claim, keep bool) {
+		changed = changed || c.Keep != keep || c.UntilLeave != s.UntilLeave || c.Removing
+		c.Keep, c.UntilLeave, c.Removing = keep, s.UntilLeave, false
 		x.record.Claims[key] = c
 	})
 	return changed
 }
 
-func (x *Executor) eachNoted(s steps.Spec, values map[string]string, f func(record.Key, record.Claim)) {
+// eachNoted calls f with each claim of a step, and whether the plan keeps it.
+func (x *Executor) eachNoted(s steps.Spec, values map[string]string, f func(record.Key, record.Claim, bool)) {
 	keys, err := x.claimsOf(s, values)
 	if err != nil {
 		return // the check of the step says it
 	}
+	var keeps []record.Key
+	if o, err := x.open(s, values); err == nil && o.kind.Keeps != nil {
+		keeps = o.kind.Keeps(o.step)
+	}
 	for _, key := range keys {
 		if c, ok := x.record.Lookup(key); ok && !c.Undone {
-			f(key, c)
+			f(key, c, s.Keep || slices.Contains(keeps, key))
 		}
 	}
 }

@@ -71,6 +71,8 @@ type FileInfo struct {
 	// Open: others than the system and administrators (Linux: root, and the user that asks) own it or the link
 	// at its path, can rename it or what lies in it, or give themselves the right to.
 	Open bool `json:"open,omitempty"`
+	// Writable (Linux): the mode lets others than its owner and root change a file, or what lies in a folder.
+	Writable bool `json:"writable,omitempty"`
 	// ID changes when the file is replaced (inode and change time, or file index); empty if the machine has
 	// none.
 	ID string `json:"id,omitempty"`

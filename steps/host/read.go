@@ -21,6 +21,7 @@ type File struct {
 	Size      int64
 	ModTime   time.Time
 	Access    Access
+	Writable  bool // see FileInfo
 	Truncated bool // Content was not read to its end
 }
 
@@ -37,7 +38,7 @@ func ReadFile(ctx context.Context, r FilesReader, path string, limit int) (*File
 	if fi.Dir {
 		return nil, &Error{Op: "read file", Subject: path, Err: ErrDirectory}
 	}
-	f := &File{Size: fi.Size, ModTime: fi.ModTime, Access: fi.Access}
+	f := &File{Size: fi.Size, ModTime: fi.ModTime, Access: fi.Access, Writable: fi.Writable}
 	rc, err := r.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -140,7 +140,7 @@ func (a *Archive) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps
 		if err != nil {
 			return c, err
 		}
-		for _, d := range accessDiff(e.Facts.OS, fi.Access, host.AccessProgram) {
+		for _, d := range programDiff(e, fi) {
 			d.Name = "access of " + p
 			c.Action, c.Diffs = steps.ActionUpdate, append(c.Diffs, d)
 		}
@@ -234,11 +234,19 @@ func (a *Archive) unpacked(ctx context.Context, r host.Reader, e *steps.Env) (re
 	return rec, true, nil
 }
 
-// executable makes programs executable that are not.
+// programDiff compares the access of a program of an archive that nodejoin has unpacked.
+func programDiff(e *steps.Env, fi host.FileInfo) []steps.Diff {
+	if fi.Writable {
+		fi.Access = accessWritable
+	}
+	return accessDiff(e.Facts.OS, fi.Access, host.AccessProgram)
+}
+
+// executable sets the access of programs that have another one.
 func executable(ctx context.Context, h host.Host, e *steps.Env, programs []string) error {
 	for _, p := range programs {
 		fi, err := h.Stat(ctx, p)
-		if err == nil && accessDiff(e.Facts.OS, fi.Access, host.AccessProgram) != nil {
+		if err == nil && programDiff(e, fi) != nil {
 			err = h.SetAccess(ctx, p, host.AccessProgram)
 		}
 		if err != nil {

@@ -70,7 +70,7 @@ func (b *Binary) observe(ctx context.Context, r host.Reader, e *steps.Env) (*bin
 	if fi.Dir {
 		return nil, &host.Error{Op: "read file", Subject: b.Path, Err: host.ErrDirectory}
 	}
-	s := &binaryState{modTime: fi.ModTime, access: fi.Access}
+	s := &binaryState{modTime: fi.ModTime, access: accessNow(e, record.File.Of(b.Path), fi.Access, fi.Writable)}
 	alg, want := b.Digest()
 	if alg == "sha256" {
 		s.digest, err = e.Digest(ctx, r, b.Path)

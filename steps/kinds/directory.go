@@ -50,6 +50,10 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	if d.Access == host.AccessPrivate && fi.Access != host.AccessPrivate {
 		c.Diffs = append(c.Diffs, steps.Diff{Name: "access", Have: "open to others", Want: "private"})
 	}
+	if d.loosened(fi, e) {
+		c.Diffs = append(c.Diffs, steps.Diff{Name: "access", Have: accessText(accessWritable),
+			Want: accessText(d.Access)})
+	}
 	open, err := d.open(ctx, r, e)
 	for _, path := range open {
 		c.Diffs = append(c.Diffs, steps.Diff{Name: "access of " + path, Have: "open to others", Want: "private"})
@@ -58,6 +62,11 @@ func (d *Directory) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 		c.Action = steps.ActionUpdate
 	}
 	return c, err
+}
+
+// loosened reports whether others may write since in a folder that nodejoin made.
+func (d *Directory) loosened(fi host.FileInfo, e *steps.Env) bool {
+	return d.Access != host.AccessPrivate && fi.Writable && steps.Created(e, record.Directory.Of(d.Path))
 }
 
 // open are the files of Closed that are not private.
@@ -84,6 +93,13 @@ func (d *Directory) Apply(ctx context.Context, h host.Host, e *steps.Env, c step
 		return steps.Outcome{}, err
 	}
 	if err := h.Mkdir(ctx, d.Path, d.Access); err != nil {
+		return steps.Outcome{}, err
+	}
+	fi, err := h.Stat(ctx, d.Path)
+	if err == nil && d.loosened(fi, e) {
+		err = h.SetAccess(ctx, d.Path, d.Access)
+	}
+	if err != nil {
 		return steps.Outcome{}, err
 	}
 	open, err := d.open(ctx, h, e)

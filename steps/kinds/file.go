@@ -77,6 +77,9 @@ func (f *File) Check(ctx context.Context, r host.Reader, e *steps.Env) (steps.Ch
 		c.Reason = step + " makes it"
 		return c, nil
 	}
+	if have != nil {
+		have.Access = accessNow(e, record.File.Of(f.Path), have.Access, have.Writable)
+	}
 	c := f.diff(have, e.Facts.OS)
 	if have != nil && f.closed(e, have) {
 		c = c.HideDiff("content")

@@ -225,6 +225,18 @@ func accessDiff(os string, have, want host.Access) []steps.Diff {
 	return []steps.Diff{{Name: "access", Have: accessText(have), Want: accessText(want)}}
 }
 
+// accessNow is the access of a file or folder as a check sees it. That others may write it counts where nodejoin has
+// set its mode.
+func accessNow(e *steps.Env, key record.Key, access host.Access, writable bool) host.Access {
+	if c, ours := e.Record.Lookup(key); writable && ours && !c.Undone {
+		return accessWritable
+	}
+	return access
+}
+
+// accessWritable stands for an access that no step gives.
+const accessWritable host.Access = "writable by others"
+
 func accessText(a host.Access) string {
 	if a == host.AccessDefault {
 		return "default"

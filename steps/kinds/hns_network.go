@@ -184,7 +184,7 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 			return err
 		}
 	}
-	return n.create(ctx, h, e, len(former) > 0)
+	return n.create(ctx, h, e)
 }
 
 // addressWait bounds how long the machine's address may be on no adapter, and HNS may find none, after a virtual
@@ -193,14 +193,14 @@ const addressWait = time.Minute
 
 // create makes the network. A switch may just have gone, by this step, the removal before it or an earlier run.
 // HNS may then not find its adapter yet, so the adapter and the call are tried again for a while.
-func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone bool) error {
+func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env) error {
 	bound, cancel := context.WithTimeout(ctx, addressWait)
 	defer cancel()
 	var err error
 	said := false
 	waited := wait.Until(bound, lookMost, func() (bool, error) {
 		config := host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.gateway(), VNI: n.VNI}
-		if config.Adapter, err = n.awaitAdapter(ctx, h, e, gone); err != nil {
+		if config.Adapter, err = n.awaitAdapter(bound, h, e); err != nil {
 			return true, nil //nolint:nilerr // create returns it
 		}
 		err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
@@ -219,14 +219,12 @@ func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env, gone
 	return cmp.Or(err, waited)
 }
 
-// awaitAdapter is adapter; where a switch may just have gone it waits until the address is back.
-func (n *HNSNetwork) awaitAdapter(ctx context.Context, r host.Reader, e *steps.Env, gone bool) (string, error) {
-	name, err := n.adapter(ctx, r, e)
-	if err == nil || !gone {
-		return name, err
+// awaitAdapter is adapter; it waits until the address is back.
+func (n *HNSNetwork) awaitAdapter(bound context.Context, r host.Reader, e *steps.Env) (string, error) {
+	name, err := n.adapter(bound, r, e)
+	if err == nil {
+		return name, nil
 	}
-	bound, cancel := context.WithTimeout(ctx, addressWait)
-	defer cancel()
 	e.Progress(event.StepProgress{Note: "waits until an adapter has the machine's address again"})
 	waited := wait.Until(bound, lookMost, func() (bool, error) {
 		name, err = n.adapter(bound, r, e)

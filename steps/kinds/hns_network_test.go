@@ -84,24 +84,47 @@ func TestHNSNetworkAdapter(t *testing.T) {
 		{"10.0.7.22", "", []host.Adapter{{Name: "vEthernet (Storage)", Addresses: []string{"10.0.7.22/16"}}}},
 		{"10.0.7.23", "!", []host.Adapter{{Name: "Ethernet", Addresses: []string{"10.0.7.22/16"}}}},
 	} {
-		s := stepstest.NewSurvey(t)
-		s.Adapters(c.adapters...)
-		h := &adapterHost{Host: s.Open()}
-		n := external("L2Bridge", 0)
-		n.Address = c.address
-		r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("hns_network", "n", n)})
-		switch {
-		case c.want == "!" && (r.Err == nil || !strings.Contains(r.Err.Detail, "has 10.0.7.23")):
-			t.Errorf("%+v: %v", c, r.Err)
-		case c.want != "!" && (r.Err != nil || h.on != c.want):
-			t.Errorf("%+v: made on %q, %v", c, h.on, r.Err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			s := stepstest.NewSurvey(t)
+			s.Adapters(c.adapters...)
+			h := &adapterHost{Host: s.Open()}
+			n := external("L2Bridge", 0)
+			n.Address = c.address
+			r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("hns_network", "n", n)})
+			switch {
+			case c.want == "!" && (r.Err == nil || !strings.Contains(r.Err.Detail, "has 10.0.7.23")):
+				t.Errorf("%+v: %v", c, r.Err)
+			case c.want != "!" && (r.Err != nil || h.on != c.want):
+				t.Errorf("%+v: made on %q, %v", c, h.on, r.Err)
+			}
+		})
 	}
+}
+
+// TestHNSNetworkAwaitsItsAdapter: right after the removal of another network, no adapter has the address for a while.
+func TestHNSNetworkAwaitsItsAdapter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &adapterHost{Host: stepstest.OpenHost(t, "windows"), missing: 3}
+		r := stepstest.Apply(t, h, stepstest.Memory{},
+			[]steps.Spec{stepstest.Spec("hns_network", "n", external("L2Bridge", 0))})
+		if r.Err != nil || h.on != "Ethernet" {
+			t.Errorf("made on %q, %v", h.on, r.Err)
+		}
+	})
 }
 
 type adapterHost struct {
 	host.Host
-	on string
+	on      string
+	missing int // how often the adapters are asked for and none has an address
+}
+
+func (h *adapterHost) Adapters(ctx context.Context) ([]host.Adapter, error) {
+	if h.missing > 0 {
+		h.missing--
+		return nil, nil
+	}
+	return h.Host.Adapters(ctx)
 }
 
 func (h *adapterHost) CreateHNSNetwork(ctx context.Context, n host.HNSNetworkConfig) error {

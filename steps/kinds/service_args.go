@@ -34,7 +34,9 @@ type Service struct {
 	Parameters []ServiceParameter `json:"parameters,omitempty"`
 	// Makes and HNSNetworks are what its program makes besides; what was there before
 	// the service is not its own.
-	Makes       []string `json:"makes,omitempty" path:"true"`
+	Makes []string `json:"makes,omitempty" path:"true"`
+	// Keeps are those of Makes that stay when the plan no longer has the service.
+	Keeps       []string `json:"keeps,omitempty" lang:"-"`
 	HNSNetworks []string `json:"hns_networks,omitempty"`
 	// Renews: their gate would take those of the last start for those of this one.
 	Renews []string `json:"renews,omitempty" path:"true"`
@@ -75,6 +77,13 @@ func (s *Service) claims(*steps.Env) []record.Key {
 		for _, name := range of.names {
 			out = append(out, of.prefix.Of(name))
 		}
+	}
+	return out
+}
+
+func (s *Service) keeps() (out []record.Key) {
+	for _, p := range s.Keeps {
+		out = append(out, record.ProgramData.Of(p))
 	}
 	return out
 }

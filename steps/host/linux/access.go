@@ -25,7 +25,7 @@ func writable(info fs.FileInfo) bool {
 
 func describe(name string, info fs.FileInfo) host.FileInfo {
 	out := host.FileInfo{Name: name, Dir: info.IsDir(), ModTime: info.ModTime(), Access: accessOf(info.Mode()),
-		Open: !trusted(info) || writable(info)}
+		Open: !trusted(info) || writable(info), Writable: writable(info)}
 	if out.Access == host.AccessPrivate && !trusted(info) {
 		out.Access = host.AccessDefault // its owner reads it, and can let others
 	}

@@ -35,8 +35,9 @@ func (h *Host) Stat(ctx context.Context, path string) (host.FileInfo, error) {
 			return absent(err)
 		}
 		out = h.info(s, key, fi)
+		out.Writable = !h.windows() && fi.Mode()&0o002 != 0
 		q, err := h.quirks()
-		out.Open = link ||
+		out.Open = link || out.Writable ||
 			slices.ContainsFunc(q.Open, func(p string) bool { return host.SamePath(h.cfg.OS, p, path) })
 		return err
 	})
@@ -201,15 +202,21 @@ func (h *Host) Unmount(ctx context.Context, path string) error {
 	}))
 }
 
-// SetAccess records who may use a file. The mode of the real file does not change.
+// SetAccess records who may use a file. The real file is only made one that others do not write.
 func (h *Host) SetAccess(ctx context.Context, path string, access host.Access) error {
 	return failed("set access", path, h.change(ctx, func(s *state) error {
 		key, at, err := h.place(path)
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(at); err != nil {
+		fi, err := os.Stat(at)
+		if err != nil {
 			return absent(err)
+		}
+		if mode := fi.Mode().Perm(); !h.windows() && mode&0o002 != 0 {
+			if err := os.Chmod(at, mode&^0o022); err != nil {
+				return err
+			}
 		}
 		return h.setAccess(s, key, at, access)
 	}))
