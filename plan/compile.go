@@ -9,12 +9,16 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/rule"
+	"nodejoin/steps"
 )
 
 // run goes through the blocks in the order in which they can depend on each other.
 func (c *compiler) run(alone bool) *Compiled {
 	block.Decode(c.Plan, eval.Inputs{Vars: c.opt.Vars, Files: c.opt.VarFiles, Alone: alone,
-		Unvalued: c.opt.Unvalued})
+		Unvalued: c.opt.Unvalued, Environment: c.opt.Environment})
+	if c.Cluster != nil {
+		c.Cluster.Base.Plan = steps.PlanName(c.opt.Environment, c.Cluster.Name)
+	}
 	rule.Apply(c.Plan)
 	for _, m := range c.Machines {
 		m.Bad = !m.OK || m.OS == ""
@@ -30,7 +34,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir, Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
+	out := &Compiled{Dir: c.Files.Dir, Environment: c.opt.Environment, Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
 		Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster

@@ -38,6 +38,7 @@ const wantFile = "want"
 //	var NAME=VALUE      as --var; no diagnostic may show the value of "secret"
 //	varfile FILE        as --var-file
 //	env NAME=VALUE      the controller's environment
+//	environment NAME    as --env
 //	exec COMMAND=OUTPUT what the program of a data block prints; others are not in PATH
 //	version VERSION     of nodejoin, default 0.1.0
 //	path PATH           the path to load, default the folder
@@ -187,6 +188,8 @@ func (c *corpusCase) directives(text string) error {
 			c.opt.VarFiles = append(c.opt.VarFiles, filepath.Join(c.dir, rest))
 		case "env":
 			c.env[name] = value
+		case "environment":
+			c.opt.Environment = rest
 		case "exec":
 			c.programs[name] = value
 		case "version":

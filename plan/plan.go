@@ -30,6 +30,9 @@ type Options struct {
 	// VarFiles are files of `name = value`, as given with --var-file. They win over
 	// the files *.auto.joinvars in the plan's folder, which are read by themselves.
 	VarFiles []string
+	// Environment is the one of the plan's environments that the run is for, as given with --env; its file
+	// env/NAME.joinvars wins over *.auto.joinvars. "" = none.
+	Environment string
 	// Env looks up the controller's environment, for NODEJOIN_VAR_name and the
 	// function env. nil = no variable is set.
 	Env func(name string) (string, bool)

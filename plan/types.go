@@ -14,9 +14,11 @@ import (
 
 // Compiled is a plan whose every node is an ordered list of step specs.
 type Compiled struct {
-	Dir     string // folder of the plan files, absolute
-	Cluster *block.Cluster
-	Nodes   []block.Node // sorted by name
+	Dir string // folder of the plan files, absolute
+	// Environment is the one that it was compiled for; "" = none.
+	Environment string
+	Cluster     *block.Cluster
+	Nodes       []block.Node // sorted by name
 	// Manifests are the objects that the manifests block asks for. Where it applies them,
 	// each node has a step for each.
 	Manifests []block.Manifest

@@ -28,6 +28,7 @@ type app struct {
 
 	vars         []string
 	varFiles     []string
+	environment  string // --env
 	targets      []string
 	skips        []string
 	shard        selection.Shard // --shard

@@ -34,7 +34,8 @@ func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bugRep
 	if err != nil {
 		return nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment,
+		Env: lookupEnv, Version: version})
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
 	}
@@ -45,7 +46,7 @@ func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bugRep
 			b.Add("plan/"+filepath.Base(name), string(p.Shown(name)))
 		}
 	}
-	b.runs(args)
+	b.runs(a.planRuns(args))
 	return b, nil
 }
 
@@ -119,8 +120,7 @@ issue with the comment "/sig windows".
 }
 
 // runs adds the last runs of the plan.
-func (b *bugReport) runs(args []string) {
-	runs, err := planRuns(args)
+func (b *bugReport) runs(runs []history.Run, err error) {
 	if err != nil {
 		b.Missing("history", err.Error())
 		return
@@ -131,7 +131,7 @@ func (b *bugReport) runs(args []string) {
 }
 
 // planRuns are the recorded runs of the plan, oldest first.
-func planRuns(args []string) ([]history.Run, error) {
+func (a *app) planRuns(args []string) ([]history.Run, error) {
 	path, err := planPath(args)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func planRuns(args []string) ([]history.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return history.Runs(root, path)
+	return history.Runs(root, path, a.environment)
 }
 
 func (b *bugReport) host(c *plan.Compiled, g engine.Collected) {

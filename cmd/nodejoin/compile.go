@@ -26,11 +26,14 @@ func planArg(args []string) string {
 	return args[0]
 }
 
-// planName is the plan's path, or the name of the current folder.
-func planName(args []string) string {
+// planName is the plan's path, or the name of the current folder, with the environment.
+func (a *app) planName(args []string) string {
 	name := planArg(args)
 	if path, err := planPath(args); err == nil && name == "." {
 		name = filepath.Base(path)
+	}
+	if a.environment != "" {
+		name += " (environment " + a.environment + ")"
 	}
 	return name
 }
@@ -44,7 +47,7 @@ func (a *app) compile(ctx context.Context, args []string) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv,
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: a.lookupEnv,
 		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version,
 		Program: program.Runner(ctx)})
 	if p == nil {

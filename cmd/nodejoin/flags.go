@@ -78,6 +78,9 @@ func (a *app) planFlags(c *cobra.Command) {
 	f.StringArrayVar(&a.vars, "var", nil, "set a variable of the plan, `name=value`; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("var", a.completeVar)
 	f.StringArrayVar(&a.varFiles, "var-file", nil, "read variables from `file` (HCL or JSON); may be repeated")
+	f.StringVar(&a.environment, "env", "",
+		"the plan's environment `name`: reads env/NAME.joinvars beside the plan, and keeps to the nodes of this environment")
+	_ = c.RegisterFlagCompletionFunc("env", completeEnvironment)
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return usageError{c, errOnePlan}

@@ -15,6 +15,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps"
 	"nodejoin/steps/event"
 )
 
@@ -43,6 +44,10 @@ has a note of the last one in the annotation nodejoin.dev/last-apply.`, history.
 			if len(args) > 1 {
 				return usageError{c, errors.New("give one plan or one run")}
 			}
+			if a.environment != "" && !steps.IsEnvironment(a.environment) {
+				return usageError{c, fmt.Errorf("--env %s: the name of an environment has small letters, digits and '-'",
+					a.environment)}
+			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -61,6 +66,8 @@ has a note of the last one in the annotation nodejoin.dev/last-apply.`, history.
 		},
 	}
 	c.ValidArgsFunction = complete.Runs
+	c.Flags().StringVar(&a.environment, "env", "", "only runs in the environment `name`")
+	_ = c.RegisterFlagCompletionFunc("env", completeEnvironment)
 	a.reportFlag(c)
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	return c
@@ -90,7 +97,12 @@ func (x *historyCommand) loadPlan(c *cobra.Command, args []string) (err error) {
 	if x.path, err = planPath(args); err != nil {
 		return err
 	}
-	if x.runs, err = history.Runs(x.root, x.path); err != nil {
+	if x.environment != "" {
+		x.runs, err = history.Runs(x.root, x.path, x.environment)
+	} else {
+		x.runs, err = history.AllRuns(x.root, x.path)
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(x.path); len(x.runs) == 0 && errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,8 @@ func (a *app) record(args []string, c *plan.Compiled) error {
 	if err != nil {
 		return err
 	}
-	h := history.Head{Holder: a.holder, Version: version, Plan: path, Digest: a.digest, Nodes: []string{}}
+	h := history.Head{Holder: a.holder, Version: version, Plan: path, Digest: a.digest, Nodes: []string{},
+		Environment: a.environment}
 	if arg := planArg(args); strings.HasSuffix(arg, plan.Suffix) {
 		h.File = filepath.Base(arg)
 	}
@@ -53,7 +54,7 @@ func (a *app) usual(args []string) func(host, step string) time.Duration {
 	if err != nil || rootErr != nil {
 		return func(string, string) time.Duration { return -1 }
 	}
-	return history.Usual(root, path)
+	return history.Usual(root, path, a.environment)
 }
 
 // endRun ends the record.

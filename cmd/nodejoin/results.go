@@ -10,7 +10,7 @@ import (
 
 // page is the page of --report for a command; the command fills it.
 func (a *app) page(command string, args []string) report.HTML {
-	return report.HTML{Command: "nodejoin " + command, Plan: planName(args), Version: version, At: time.Now()}
+	return report.HTML{Command: "nodejoin " + command, Plan: a.planName(args), Version: version, At: time.Now()}
 }
 
 // written is the exit code of a command whose files are written, which is another where that failed.

@@ -158,7 +158,8 @@ func (a *app) resumeAgain(n plan.Node, f host.Facts) (*engine.Resume, error) {
 // this run's environment.
 func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resume.File, error) {
 	var needs []string
-	b := &app{term: a.term, vars: a.vars, varFiles: a.varFiles, targets: ofNode(a.targets, n), skips: ofNode(a.skips, n)}
+	b := &app{term: a.term, vars: a.vars, varFiles: a.varFiles, environment: a.environment,
+		targets: ofNode(a.targets, n), skips: ofNode(a.skips, n)}
 	b.env = func(name string) (string, bool) {
 		v, ok := a.lookupEnv(name)
 		if ok && !resume.Carries(name) && !slices.Contains(needs, name) {

@@ -55,11 +55,12 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	if err != nil {
 		return nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: a.lookupEnv, Version: version})
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
-	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips, Shard: a.shard.String()}
+	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips, Shard: a.shard.String(),
+		Environment: a.environment}
 	if in.Path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 			return nil, nil, fmt.Errorf("%s: shard %q: %w", args[0], p.Shard, err)
 		}
 	}
-	for _, f := range []string{"target", "skip", "shard", "var-file"} {
+	for _, f := range []string{"target", "skip", "shard", "var-file", "env"} {
 		if c.Flags().Changed(f) {
 			return nil, nil, fmt.Errorf("--%s: %s was saved with other flags; run plan again to change them", f, args[0])
 		}
@@ -178,7 +179,7 @@ func (a *app) takeOver(p *saved.Plan) []string {
 	for name, value := range p.Vars {
 		a.vars = append(a.vars, name+"="+value)
 	}
-	a.varFiles, a.targets, a.skips = p.VarFiles, p.Targets, p.Skips
+	a.varFiles, a.targets, a.skips, a.environment = p.VarFiles, p.Targets, p.Skips, p.Environment
 	return []string{p.Path}
 }
 

@@ -6,6 +6,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
+	"nodejoin/plan/eval"
 )
 
 // targetFlags are those of every command that selects nodes and steps.
@@ -37,13 +38,22 @@ func (a *app) completeVar(_ *cobra.Command, args []string, typed string) ([]stri
 	return complete.Names(p.Variables(), typed, "="), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
+// completeEnvironment completes the name of an environment of the plan.
+func completeEnvironment(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	path, err := planPath(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return complete.Names(eval.Environments(path), typed, ""), cobra.ShellCompDirectiveNoFileComp
+}
+
 // compileForCompletion compiles without building an agent, and prints nothing.
 func (a *app) compileForCompletion(path string) *plan.Compiled {
 	vars, err := a.variables()
 	if err != nil {
 		return nil
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Env: lookupEnv, Agent: anyAgent,
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: lookupEnv, Agent: anyAgent,
 		Unvalued: true, Version: version}) // no program is run for a completion
 	if p == nil || diags.HasErrors() {
 		return nil

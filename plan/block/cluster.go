@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/steps"
 )
 
 // Defaults of the addresses, as kubeadm and the upstream guides have them.
@@ -25,7 +26,11 @@ func decodeCluster(sc *eval.Scope, b *hcl.Block) *ClusterBlocks {
 	k.Name, k.Source = b.Labels[0], sc.Files.Place(b.DefRange)
 	in := &k.Base
 	k.Version = version(s, "kubernetes")
-	in.Cluster, in.Kubernetes = k.Name, k.Version
+	if env, rest := steps.EnvironmentOf(k.Name); env != "" {
+		sc.Fail(b.LabelRanges[0], "invalid name", "A plan in an environment is marked as ENVIRONMENT@NAME, so %q would be "+
+			"the plan %q in the environment %q. Give the cluster a name without '@'.", k.Name, rest, env)
+	}
+	in.Kubernetes = k.Version
 	if k.Version != "" {
 		if v, err := compat.Kubelet(k.Version); err == nil {
 			floor, _ := compat.KubernetesRange()

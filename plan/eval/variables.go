@@ -30,6 +30,8 @@ const AutoSuffix = ".auto.joinvars"
 type Inputs struct {
 	Vars  map[string]string // as given with --var
 	Files []string          // as given with --var-file
+	// Environment is the one of --env; "" = none.
+	Environment string
 	// Alone: the plan is one file of its folder, so that the *.auto.joinvars beside it may
 	// have values for variables of others.
 	Alone bool
@@ -82,7 +84,7 @@ func (sc *Scope) Variables(spec *Spec, blocks []*hcl.Block, in Inputs, refs []so
 	sc.Ctx.Variables["var"] = cty.ObjectVal(vars)
 }
 
-// collect reads the given values; the later wins: environment, automatic files, named files,
+// collect reads the given values; the later wins: NODEJOIN_VAR_name, automatic files, that of --env, named files,
 // --var.
 func (g *givenValues) collect(sc *Scope) {
 	for _, n := range g.names {
@@ -96,6 +98,14 @@ func (g *givenValues) collect(sc *Scope) {
 	for _, file := range sc.autoFiles() {
 		src, err := sc.Files.Read(file)
 		g.file(sc, file, src, err, !g.in.Alone)
+	}
+	if g.in.Environment != "" {
+		if file := sc.environmentFile(g.in.Environment); file != "" {
+			src, err := sc.Files.Read(file)
+			g.file(sc, file, src, err, !g.in.Alone)
+		} else {
+			g.lost = true
+		}
 	}
 	for _, file := range g.in.Files {
 		src, err := source.ReadStream(file) // it may be a pipe, as of a program that decrypts
@@ -247,8 +257,12 @@ func (sc *Scope) variable(spec *Spec, b *hcl.Block, values *givenValues) cty.Val
 		sc.Unvalued = append(sc.Unvalued, d.name)
 		return cty.UnknownVal(d.typ)
 	case !values.lost:
+		choose := ""
+		if names := Environments(sc.Files.Dir); len(names) > 0 && values.in.Environment == "" {
+			choose = " The plan has environments; choose one with --env: " + strings.Join(names, ", ") + "."
+		}
 		sc.Fail(b.DefRange, "variable without a value", "var.%s has no default and was not given. Give it with --var "+
-			"%s=..., in a --var-file or *.auto.joinvars file, or as %s%s.", d.name, d.name, EnvPrefix, d.name)
+			"%s=..., in a --var-file or *.auto.joinvars file, or as %s%s.%s", d.name, d.name, EnvPrefix, d.name, choose)
 	}
 	return cty.DynamicVal
 }

@@ -27,7 +27,7 @@ type Input struct {
 	// ManagementIP6 is the node's IPv6 address, "" = none. With it, PodCIDR holds both families.
 	ManagementIP6 string
 
-	Cluster     string // name of the plan's cluster block
+	Plan        string // its name, as steps.PlanName makes it
 	Kubernetes  string // version, "1.36.3"
 	APIServer   string // URL that the node connects to
 	PodCIDR     string // of the whole cluster; for both families "IPV4,IPV6", as kubeadm takes them

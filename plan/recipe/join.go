@@ -59,7 +59,7 @@ func (b *build) firstTaints() []kube.Taint {
 // joined lets pods onto the Node once everything else is done. The compiler puts it behind the plan's own
 // steps, too.
 func (b *build) joined(after ...string) {
-	b.add(JoinedStep, "node_joined", "Node takes pods", &kinds.NodeJoined{Plan: b.in.Cluster}, after...)
+	b.add(JoinedStep, "node_joined", "Node takes pods", &kinds.NodeJoined{Plan: b.in.Plan}, after...)
 }
 
 // JoinedStep is the id of the last step of a node.

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "update the golden files")
 // input is a plan's node with every artifact as a file on the controller.
 func input() Input {
 	in := Input{
-		Node: "win-1", OS: "windows", Arch: "amd64", Cluster: "prod", Kubernetes: "1.36.3",
+		Node: "win-1", OS: "windows", Arch: "amd64", Plan: "prod", Kubernetes: "1.36.3",
 		APIServer: "https://10.0.0.10:6443",
 		PodCIDR:   "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
 		Join: Join{Kind: "bootstrap_token", TTL: 15 * time.Minute}, Runtime: Runtime{Kind: "containerd", Version: "2.2.1"},

@@ -52,7 +52,7 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 	}
 	n.cluster = n.sandbox
 	in := recipe.Input{
-		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Cluster: "prod", Kubernetes: "1.36.3",
+		Node: "win-1", OS: "windows", Arch: "amd64", Sandbox: true, Plan: "prod", Kubernetes: "1.36.3",
 		APIServer: "https://10.0.0.10:6443",
 		PodCIDR:   "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", DNSIP: "10.96.0.10", DNSDomain: "cluster.local",
 		Join:    recipe.Join{Kind: "bootstrap_token", TTL: 15 * time.Minute},

@@ -50,6 +50,8 @@ type Inputs struct {
 	Targets  []string          `json:"targets,omitempty"`
 	Skips    []string          `json:"skips,omitempty"`
 	Shard    string            `json:"shard,omitempty"` // I/N
+	// Environment is the one of --env; "" = none.
+	Environment string `json:"environment,omitempty"`
 }
 
 // File is a plan file.

@@ -111,7 +111,7 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 	var reply executor.LeaveReply
 	var err, clusterErr error
 	asks := []func(){func() {
-		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, executor.LeaveRequest{Node: h.node.Name})
+		reply, err = ask(ctx, h.hostRun, "checking", wire.CheckLeave, h.leaveRequest())
 	}}
 	if h.withCluster(h.options) {
 		if out.Err = h.open(ctx); out.Err != nil {
@@ -136,6 +136,10 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 	return out
 }
 
+func (h leaving) leaveRequest() executor.LeaveRequest {
+	return executor.LeaveRequest{Node: h.node.Name, Plan: h.planName()}
+}
+
 // checkNode looks at the Node object and its pods.
 func (h leaving) checkNode(ctx context.Context, out *LeaveHost) error {
 	api, err := h.cluster(ctx)
@@ -150,6 +154,9 @@ func (h leaving) checkNode(ctx context.Context, out *LeaveHost) error {
 		return err
 	}
 	out.KubeNode = &n
+	if err := h.ofEnvironment(n); err != nil {
+		return err
+	}
 	if !n.Ready {
 		return nil // no kubelet would end its pods; they go with the Node
 	}
@@ -244,7 +251,7 @@ func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	}
 	phase("own_folder", steps.ActionDelete, func() error {
 		reply, err := retryDropped(ctx, h.hostRun, "applying", func() (executor.ForgetReply, error) {
-			return h.conn.Forget(ctx, executor.LeaveRequest{Node: h.node.Name})
+			return h.conn.Forget(ctx, h.leaveRequest())
 		})
 		res.Files = reply.Left
 		return err
@@ -273,7 +280,7 @@ func (h leaving) note(ctx context.Context, began time.Time, res *LeaveResult) {
 
 // undo makes the host undo what nodejoin did. That removes networks, and with them perhaps the connection.
 func (h leaving) undo(ctx context.Context, res *LeaveResult) {
-	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, executor.LeaveRequest{Node: h.node.Name})
+	reply, err := ask(ctx, h.hostRun, "applying", wire.Leave, h.leaveRequest())
 	res.Items, res.Mutations = reply.Items, reply.Mutations
 	switch {
 	case ctx.Err() != nil:

@@ -38,7 +38,7 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	want := kube.Lease{Name: leaseName(s.plan.Cluster.Name), Holder: s.opt.Holder.Run, Note: string(note),
+	want := kube.Lease{Name: leaseName(s.planName()), Holder: s.opt.Holder.Run, Note: string(note),
 		Duration: leaseFor}
 	take := func(from string) (kube.Lease, error) {
 		want.Renewed = time.Now()
@@ -110,7 +110,7 @@ func holderOf(l kube.Lease) steps.LockHolder {
 	return h
 }
 
-// leaseName is "nodejoin-" and the name of the cluster block, which need not be one
+// leaseName is "nodejoin-" and the name of the plan, which need not be one
 // that Kubernetes allows (RFC 1123 subdomain: lower case, digits, '-' and '.').
 func leaseName(cluster string) string {
 	name := strings.Map(func(r rune) rune {

@@ -21,7 +21,7 @@ func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
 	out := make([]Paused, len(s.hosts))
 	index := s.index()
 	s.each(ctx, func(ctx context.Context, h *hostRun) {
-		reply, err := h.pause(ctx, executor.PauseRequest{Pause: p})
+		reply, err := h.pause(ctx, executor.PauseRequest{Pause: p, Plan: h.planName()})
 		out[index[h]] = Paused{Node: h.node, Reply: reply, Err: err}
 	}, func(h *hostRun, err error) { out[index[h]] = Paused{Node: h.node, Err: err} })
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"nodejoin/steps"
 	"nodejoin/steps/kube"
 )
 
@@ -38,6 +39,9 @@ func (s *Session) formerNames(ctx context.Context, api kube.API) (names []string
 		}
 	}
 	add := func(name string) {
+		if steps.OtherEnvironment("", name, s.planName()) != nil {
+			return // its Nodes are another environment's
+		}
 		if !others[name] {
 			others[name] = true
 			names = append(names, name)

@@ -32,7 +32,7 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	}
 	var out []kube.Node
 	for _, n := range all {
-		if n.Annotations[kube.PlanOf] == s.plan.Cluster.Name && !slices.Contains(s.opt.Members, n.Name) &&
+		if n.Annotations[kube.PlanOf] == s.planName() && !slices.Contains(s.opt.Members, n.Name) &&
 			(s.opt.Mine == nil || s.opt.Mine(n.Name)) {
 			out = append(out, n)
 		}

@@ -171,7 +171,7 @@ func (r *rollout) countAway(ctx context.Context) error {
 	}
 	for _, n := range nodes {
 		here := slices.ContainsFunc(r.hosts, func(h *hostRun) bool { return h.node.Name == n.Name })
-		if !here && n.Annotations[kube.PlanOf] == r.plan.Cluster.Name && (!n.Ready || n.Unschedulable) {
+		if !here && n.Annotations[kube.PlanOf] == r.planName() && (!n.Ready || n.Unschedulable) {
 			r.away = append(r.away, n.Name)
 		}
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,8 +146,12 @@ func (h *hostRun) note(r steps.Result) {
 
 // request asks for a check or an apply of steps, with the values known so far.
 func (h *hostRun) request(specs []steps.Spec) executor.Request {
+	former := h.names
+	if h.plan.Environment != "" {
+		former = append(slices.Clone(former), h.bareName())
+	}
 	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values, Plan: h.planName(),
-		Former: h.names, PruneChanged: h.opt.PruneChanged}
+		Former: former, PruneChanged: h.opt.PruneChanged}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {
@@ -192,9 +197,12 @@ func (h *hostRun) release() {
 	}
 }
 
-// planName is the name of the plan in the claims of a machine: that of its cluster, or the
-// name of its folder, as several plans without a cluster may be for one machine.
-func (s *Session) planName() string {
+// planName is the name of the plan in the claims of a machine: its environment, with the name of its cluster or
+// that of its folder, as several plans without a cluster may be for one machine.
+func (s *Session) planName() string { return steps.PlanName(s.plan.Environment, s.bareName()) }
+
+// bareName is planName without the environment, which claims have from before the plan had environments.
+func (s *Session) bareName() string {
 	if s.plan.Cluster == nil {
 		return "./" + filepath.Base(s.plan.Dir) // no cluster has such a name
 	}

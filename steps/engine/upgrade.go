@@ -26,6 +26,14 @@ func (h *hostRun) checkNode(ctx context.Context, api kube.API) error {
 		return err
 	}
 	h.report.KubeNode = &n
+	return h.ofEnvironment(n)
+}
+
+// ofEnvironment refuses a Node of another environment.
+func (h *hostRun) ofEnvironment(n kube.Node) error {
+	if err := steps.OtherEnvironment("the Node "+n.Name, n.Annotations[kube.PlanOf], h.planName()); err != nil {
+		return err
+	}
 	return nil
 }
 

@@ -22,7 +22,7 @@ type ApplyReply struct {
 // checked again. It stops at the first failure.
 func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	defer x.forget()
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return ApplyReply{}, err
 	}
 	values := steps.FactValues(x.facts)

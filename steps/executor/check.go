@@ -35,7 +35,7 @@ type CheckReply struct {
 // Check checks every step. It changes nothing.
 func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	defer x.forget()
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return CheckReply{}, err
 	}
 	w := newPass(x.kinds, req, steps.FactValues(x.facts))

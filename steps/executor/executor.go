@@ -113,6 +113,21 @@ func (x *Executor) prepare(ctx context.Context) error {
 	return nil
 }
 
+// prepareFor is prepare for a run of the plan with this name. It refuses a machine of another environment.
+func (x *Executor) prepareFor(ctx context.Context, plan string) error {
+	if err := x.prepare(ctx); err != nil || plan == "" {
+		return err
+	}
+	for _, key := range x.record.Active() {
+		for _, mark := range x.record.Claims[key].Plans {
+			if err := steps.OtherEnvironment("the machine", mark, plan); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Host is the machine; calls that change it are counted.
 func (x *Executor) Host() host.Host { return x.host }
 

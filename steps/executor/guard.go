@@ -43,6 +43,7 @@ func Paused(ctx context.Context, r host.Reader, f host.Facts) (*steps.GuardPause
 // PauseRequest pauses the service of a node, or ends its pause.
 type PauseRequest struct {
 	Pause *steps.GuardPause `json:"pause,omitempty"` // nil ends it
+	Plan  string            `json:"plan,omitempty"`  // its name
 }
 
 // PauseReply says what was so before.
@@ -54,7 +55,7 @@ type PauseReply struct {
 
 // Pause has the service of the node fix nothing, or lets it work again.
 func (x *Executor) Pause(ctx context.Context, req PauseRequest) (reply PauseReply, err error) {
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return reply, err
 	}
 	if req.Pause != nil && x.record.Empty(x.facts) {

@@ -16,6 +16,7 @@ import (
 // LeaveRequest names the node that leaves; the record has what to undo.
 type LeaveRequest struct {
 	Node string `json:"node"`
+	Plan string `json:"plan,omitempty"` // its name
 }
 
 // ForgetReply names what stays in nodejoin's folder because nodejoin did not put it there.
@@ -119,7 +120,7 @@ func (x *Executor) checkItem(ctx context.Context, u *undoRun, key record.Key) Le
 
 // CheckLeave reports what a leave would do. It changes nothing.
 func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
@@ -136,7 +137,7 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 // Leave undoes everything that nodejoin made or altered on the machine, except its own folder, and checks
 // each thing again at the end. It stops at the first failure; the next leave continues from there.
 func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, error) {
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}

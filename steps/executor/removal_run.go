@@ -16,7 +16,7 @@ import (
 // first failure; the next run continues from there.
 func (x *Executor) Remove(ctx context.Context, req RemoveRequest) (RemoveReply, error) {
 	defer x.forget()
-	if err := x.prepare(ctx); err != nil {
+	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return RemoveReply{}, err
 	}
 	if err := x.begin(req.Request); err != nil {

@@ -43,6 +43,8 @@ type Head struct {
 	Nodes   []string         `json:"nodes"`
 	// File is the plan's file, if one was named and not its folder.
 	File string `json:"file,omitempty"`
+	// Environment is the one of --env; "" = none.
+	Environment string `json:"environment,omitempty"`
 	// Vars are the names of the variables that --var set, and VarFiles the files of --var-file.
 	Vars     []string `json:"vars,omitempty"`
 	VarFiles []string `json:"var_files,omitempty"`
@@ -82,8 +84,14 @@ type Run struct {
 	End    *End // nil: it did not end, or is running
 }
 
-// Called is the plan in a word: its file, or the last part of its folder's path.
-func (h Head) Called() string { return cmp.Or(h.File, filepath.Base(h.Plan)) }
+// Called is the plan in a word: its file, or the last part of its folder's path; with its environment, if it has one.
+func (h Head) Called() string {
+	name := cmp.Or(h.File, filepath.Base(h.Plan))
+	if h.Environment != "" {
+		name += " --env " + h.Environment
+	}
+	return name
+}
 
 // With is what the plan got besides its text: names of variables, and of files with values.
 func (h Head) With() string { return strings.Join(slices.Concat(h.Vars, h.VarFiles), ", ") }
@@ -105,7 +113,11 @@ func (r Run) Continue() string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return "nodejoin leave " + strings.Join(append([]string{cmp.Or(r.Head.File, r.Head.Plan)}, nodes...), " --target ")
+	command := "nodejoin leave "
+	if r.Head.Environment != "" {
+		command += "--env " + r.Head.Environment + " "
+	}
+	return command + strings.Join(append([]string{cmp.Or(r.Head.File, r.Head.Plan)}, nodes...), " --target ")
 }
 
 // Root is the folder of all plans: $XDG_STATE_HOME/nodejoin/history, by default below
@@ -122,9 +134,10 @@ func Root() (string, error) {
 	return filepath.Join(home, ".local", "state", "nodejoin", "history"), err
 }
 
-// Dir is the folder of the plan at an absolute path: the last element of the path, for
-// people, and a digest of the whole path.
-func Dir(root, plan string) string {
+// Dir is the folder of the plan at an absolute path, in an environment ("" = none): the last element of the path, for
+// people, and a digest of the whole path. The runs of an environment have a folder of their own in it, so that many
+// runs of one push out none of another.
+func Dir(root, plan, environment string) string {
 	sum := sha256.Sum256([]byte(plan))
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -132,7 +145,7 @@ func Dir(root, plan string) string {
 		}
 		return '_'
 	}, filepath.Base(plan))
-	return filepath.Join(root, name+"-"+hex.EncodeToString(sum[:6]))
+	return filepath.Join(root, name+"-"+hex.EncodeToString(sum[:6]), environment)
 }
 
 var runPattern = regexp.MustCompile(`^[0-9]{8}-[0-9]{6}-[A-Z2-7]{6}$`)
@@ -156,7 +169,7 @@ func Begin(root string, h Head) (*Writer, error) {
 	if !IsRun(h.Holder.Run) {
 		return nil, fmt.Errorf("history: %q is not the name of a run", h.Holder.Run)
 	}
-	dir := Dir(root, h.Plan)
+	dir := Dir(root, h.Plan, h.Environment)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
@@ -242,9 +255,33 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// Runs returns the recorded runs of the plan, oldest first.
-func Runs(root, plan string) ([]Run, error) {
-	dir := Dir(root, plan)
+// AllRuns returns the recorded runs of the plan in all environments and in none, oldest first.
+func AllRuns(root, plan string) ([]Run, error) {
+	out, err := Runs(root, plan, "")
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(Dir(root, plan, ""))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		more, err := Runs(root, plan, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	slices.SortStableFunc(out, func(a, b Run) int { return strings.Compare(a.Head.Holder.Run, b.Head.Holder.Run) })
+	return out, nil
+}
+
+// Runs returns the recorded runs of the plan in an environment, oldest first; "" = those in none.
+func Runs(root, plan, environment string) ([]Run, error) {
+	dir := Dir(root, plan, environment)
 	names, err := list(dir)
 	if err != nil {
 		return nil, err
@@ -265,7 +302,7 @@ func Runs(root, plan string) ([]Run, error) {
 
 // Newest returns the newest runs of all plans, at most as many as most, newest first.
 func Newest(root string, most int) ([]Run, error) {
-	files, err := filepath.Glob(filepath.Join(escape(root), "*", "*"+suffix))
+	files, err := glob(root, "*"+suffix)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +333,7 @@ func Find(root, run string) (Run, error) {
 	if !IsRun(run) {
 		return Run{}, fmt.Errorf("%q is not the name of a run", run)
 	}
-	found, err := filepath.Glob(filepath.Join(escape(root), "*", run+suffix))
+	found, err := glob(root, run+suffix)
 	if err != nil {
 		return Run{}, err
 	}
@@ -304,6 +341,16 @@ func Find(root, run string) (Run, error) {
 		return Run{}, fs.ErrNotExist
 	}
 	return read(found[0])
+}
+
+// glob finds the files of runs of all plans and environments.
+func glob(root, name string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(escape(root), "*", name))
+	if err != nil {
+		return nil, err
+	}
+	more, err := filepath.Glob(filepath.Join(escape(root), "*", "*", name))
+	return append(files, more...), err
 }
 
 // escape makes a folder's name safe for filepath.Glob.

@@ -44,7 +44,7 @@ func TestHistory(t *testing.T) {
 	if _, err := Find(root, head(2).Holder.Run); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)
 	}
-	path := filepath.Join(Dir(root, "/p/my plan"), head(1).Holder.Run+suffix)
+	path := filepath.Join(Dir(root, "/p/my plan", ""), head(1).Holder.Run+suffix)
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", fi, err)
 	}
@@ -79,7 +79,7 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runs, err := Runs(root, "/p/my plan")
+	runs, err := Runs(root, "/p/my plan", "")
 	if err != nil || len(runs) != Keep || runs[0].Head.Holder.Run != head(5).Holder.Run {
 		t.Fatalf("%d runs, %v", len(runs), err)
 	}
@@ -87,7 +87,7 @@ func TestBounds(t *testing.T) {
 	if b, _ := json.Marshal(last.Events); last.End == nil || !last.End.Cut || len(b) > maxFile+2000 {
 		t.Errorf("%+v, %d bytes", last.End, len(b))
 	}
-	if other, err := Runs(root, "/q/my plan"); err != nil || len(other) != 0 {
+	if other, err := Runs(root, "/q/my plan", ""); err != nil || len(other) != 0 {
 		t.Errorf("another plan: %v, %v", other, err)
 	}
 	if _, err := Begin(root, Head{Holder: steps.LockHolder{Run: "../x"}}); err == nil {

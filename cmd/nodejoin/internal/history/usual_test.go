@@ -25,7 +25,7 @@ func TestUsual(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	usual := Usual(root, "/p")
+	usual := Usual(root, "/p", "")
 	for _, c := range []struct {
 		host, step string
 		want       time.Duration
@@ -34,7 +34,7 @@ func TestUsual(t *testing.T) {
 			t.Errorf("%s %s: have %s, want %s", c.host, c.step, have, c.want)
 		}
 	}
-	if have := Usual(root, "/other")("a", "x"); have != -1 {
+	if have := Usual(root, "/other", "")("a", "x"); have != -1 {
 		t.Errorf("another plan: %s", have)
 	}
 }

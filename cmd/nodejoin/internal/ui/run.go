@@ -42,6 +42,9 @@ func writeRunHead(out io.Writer, r history.Run, result string) {
 	h := r.Head
 	fmt.Fprintf(out, "%s: %s\n", h.Holder.Run, CleanLine(h.Holder.String()))
 	fmt.Fprintf(out, "plan     %s (%s)\n", CleanLine(h.Plan), CleanLine(h.Digest))
+	if h.Environment != "" {
+		fmt.Fprintf(out, "env      %s\n", CleanLine(h.Environment))
+	}
 	fmt.Fprintf(out, "nodejoin %s\n", CleanLine(h.Version))
 	fmt.Fprintf(out, "result   %s", result)
 	if r.End != nil {

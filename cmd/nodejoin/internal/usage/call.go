@@ -7,10 +7,13 @@ import (
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+-]+$`)
 
-// Call is a command for the same plan and the same variables, to copy. Values of variables are not in it, because they
+// Call is a command for the same plan, environment and variables, to copy. Values of variables are not in it, because they
 // may be secret.
-func Call(command, plan string, varFiles, vars []string) string {
+func Call(command, plan, environment string, varFiles, vars []string) string {
 	words := []string{"nodejoin", command}
+	if environment != "" {
+		words = append(words, "--env", word(environment))
+	}
 	for _, f := range varFiles {
 		words = append(words, "--var-file", word(f))
 	}
