@@ -34,7 +34,8 @@ func (c *compiler) run(alone bool) *Compiled {
 		m.Forget()
 	}
 	stepBlocks := c.Steps
-	out := &Compiled{Dir: c.Files.Dir, Environment: c.opt.Environment, Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
+	out := &Compiled{Dir: c.Files.Dir, Environment: c.opt.Environment,
+		Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
 		Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster

@@ -50,5 +50,6 @@ func (t *applyText) next(r applied) {
 	if r.code() != exitOK {
 		command = "apply"
 	}
-	fmt.Fprintf(t.term.Out, "Next:\n  %s\n", ui.CleanLine(usage.Call(command, t.planAt, t.environment, t.varFiles, t.vars)))
+	call := usage.Call(command, t.planAt, t.environment, t.varFiles, t.vars)
+	fmt.Fprintf(t.term.Out, "Next:\n  %s\n", ui.CleanLine(call))
 }

@@ -47,7 +47,8 @@ func (a *app) compile(ctx context.Context, args []string) (
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: a.lookupEnv,
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles,
+		Environment: a.environment, Env: a.lookupEnv,
 		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version,
 		Program: program.Runner(ctx)})
 	if p == nil {

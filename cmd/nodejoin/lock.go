@@ -102,7 +102,8 @@ func (x *lockCommand) lockedPlan(ctx context.Context, args []string) (*plan.Comp
 	if err != nil {
 		return nil, nil, err
 	}
-	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles, Environment: x.environment, Env: x.lookupEnv,
+	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles,
+		Environment: x.environment, Env: x.lookupEnv,
 		Agent: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx)})
 	var compiled *plan.Compiled
 	if !diags.HasErrors() {

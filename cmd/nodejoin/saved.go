@@ -55,7 +55,8 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 	if err != nil {
 		return nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: a.lookupEnv, Version: version})
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles,
+		Environment: a.environment, Env: a.lookupEnv, Version: version})
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan changed while it was read: %w", diags)
 	}

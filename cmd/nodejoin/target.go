@@ -53,7 +53,8 @@ func (a *app) compileForCompletion(path string) *plan.Compiled {
 	if err != nil {
 		return nil
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment, Env: lookupEnv, Agent: anyAgent,
+	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles,
+		Environment: a.environment, Env: lookupEnv, Agent: anyAgent,
 		Unvalued: true, Version: version}) // no program is run for a completion
 	if p == nil || diags.HasErrors() {
 		return nil

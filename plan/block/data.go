@@ -39,9 +39,9 @@ type dataReader struct {
 	unread   []string // addresses of data that has no value; see Inputs.Unvalued
 }
 
-// values evaluates the locals and reads the data blocks.
-func (r *dataReader) values(locals, blocks []*hcl.Block, refs []source.Reference) {
-	var list []eval.Datum
+// values evaluates the locals and modules, and reads the data blocks.
+func (r *dataReader) values(locals, blocks []*hcl.Block, modules []eval.Datum, refs []source.Reference) {
+	list := modules
 	for _, b := range blocks {
 		spec := r.Kind(Root("data"), b)
 		if spec == nil {

@@ -36,7 +36,8 @@ func Decode(p *Plan, in eval.Inputs) {
 	p.Refs = p.Files.References()
 	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)
 	data := &dataReader{Scope: p.Scope, unvalued: in.Unvalued}
-	data.values(p.Written["locals"], p.Written["data"], p.Refs)
+	modules := &moduleReader{Scope: p.Scope, unvalued: in.Unvalued, inside: []string{p.Files.Dir}}
+	data.values(p.Written["locals"], p.Written["data"], modules.data(p.Written["module"]), p.Refs)
 	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
 	p.Verify = decodeVerify(p.Scope, p.Written["verify"])

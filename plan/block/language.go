@@ -98,6 +98,14 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "locals", Open: true, Doc: "named values"},
 	{Name: "data", Labels: []string{"kind", "name"}, Doc: "a value that is read on the controller. It is shown in the " +
 		"plan with a digest, and a saved plan is refused when it has changed", Kinds: dataSpecs},
+	{Name: "module", Labels: []string{"name"}, Doc: "values from a folder of its own, which several plans can share. " +
+		"The folder has *.join.hcl files with the blocks variable, locals, output, check and module. The outputs are " +
+		"module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT", Attrs: []eval.Attr{
+		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\""},
+		{Name: "inputs", Static: true, Doc: "an object with values for the module's variables"},
+		{Name: "for_each", Static: true, Doc: "a map or a set of strings: the module is evaluated for each element, with " +
+			"each.key and each.value in inputs"},
+	}},
 	{Name: "output", Labels: []string{"name"}, Doc: "a value of the plan for others: `nodejoin output` prints it, and " +
 		"the plan that has this one as a module reads it. Besides variables and locals it can name nodes: node.LABEL " +
 		"has name, os, arch, host, management_ip, labels and vars; with for_each it is an object of such, with count a " +

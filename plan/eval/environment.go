@@ -35,8 +35,8 @@ func Environments(dir string) (names []string) {
 // environmentFile is the file with the values of an environment; "", reported, if there is none.
 func (sc *Scope) environmentFile(name string) string {
 	if !steps.IsEnvironment(name) {
-		sc.Fail(hcl.Range{}, "invalid environment", "--env %s: the name of an environment has small letters, digits and '-', "+
-			"begins and ends with a letter or a digit, and has at most 40 characters.", name)
+		sc.Fail(hcl.Range{}, "invalid environment", "--env %s: the name of an environment has small letters, digits and "+
+			"'-', begins and ends with a letter or a digit, and has at most 40 characters.", name)
 		return ""
 	}
 	dir := filepath.Join(sc.Files.Dir, EnvironmentDir)

@@ -58,7 +58,7 @@ func (sc *Scope) read(name string) (string, error) {
 func (sc *Scope) readFile(name string) (string, error) {
 	b, err := sc.Files.Read(sc.Files.Abs(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s does not exist; relative paths begin at the plan's folder", name)
+		return "", fmt.Errorf("%s does not exist; relative paths begin at the folder of the plan or module", name)
 	}
 	if err == nil && !utf8.Valid(b) {
 		err = fmt.Errorf("%s is not UTF-8 text", name)

@@ -13,7 +13,7 @@ import (
 	"nodejoin/plan/source"
 )
 
-// Datum is a data block before it is read.
+// Datum is a data block or a module before it is read.
 type Datum struct {
 	Kind, Name string
 	At         hcl.Range
@@ -22,7 +22,12 @@ type Datum struct {
 	Read func(ctx *hcl.EvalContext) cty.Value
 }
 
-func (d Datum) key() string { return "data." + d.Kind + "." + d.Name }
+func (d Datum) key() string {
+	if d.Kind == ModuleKind {
+		return "module." + d.Name
+	}
+	return "data." + d.Kind + "." + d.Name
+}
 
 // named is a local or a data block: it has a value once what it names has one.
 type named struct {
@@ -32,9 +37,9 @@ type named struct {
 }
 
 // Values evaluates the locals and reads the data in the order in which they depend on each other, and makes them known
-// as local.NAME and data.KIND.NAME.
+// as local.NAME, data.KIND.NAME and module.NAME.
 func (sc *Scope) Values(locals []*hcl.Block, kinds []string, data []Datum, refs []source.Reference) {
-	all := map[string]named{} // by "local.NAME" and "data.KIND.NAME"
+	all := map[string]named{} // by "local.NAME", "data.KIND.NAME" and "module.NAME"
 	var keys []string         // in the order of the plan
 	for _, b := range locals {
 		list, diags := b.Body.JustAttributes()
@@ -59,9 +64,12 @@ func (sc *Scope) Values(locals []*hcl.Block, kinds []string, data []Datum, refs 
 		if _, known := all[key]; known || r.Root == "var" || r.Name == "" || values[key] != cty.NilVal {
 			continue
 		}
-		if r.Root == "local" {
+		switch r.Root {
+		case "local":
 			sc.Fail(r.At, "unknown local", "%s", UnknownName("local", r.Name, below("local", keys)))
-		} else {
+		case "module":
+			sc.Fail(r.At, "unknown module", "%s", UnknownName("module", r.Name, below("module", keys)))
+		default:
 			sc.Fail(r.At, "unknown data block", "%s", UnknownName("data block", r.Name, below("data", keys)))
 		}
 		values[key] = cty.DynamicVal
@@ -69,8 +77,9 @@ func (sc *Scope) Values(locals []*hcl.Block, kinds []string, data []Datum, refs 
 	for _, k := range sc.order(keys, all, values) {
 		values[k] = all[k].value(sc.withNamed(all[k].exprs, kinds, values))
 	}
-	sc.Ctx.Variables["local"] = localsOf(values)
+	sc.Ctx.Variables["local"] = rooted("local", values)
 	sc.Ctx.Variables["data"] = dataOf(kinds, values)
+	sc.Ctx.Variables["module"] = rooted("module", values)
 }
 
 // local is a local that evaluates its expression.
@@ -117,14 +126,15 @@ func (sc *Scope) withNamed(exprs []hcl.Expression, kinds []string, values map[st
 		}
 	}
 	ctx := sc.Ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{"local": localsOf(some), "data": dataOf(kinds, some)}
+	ctx.Variables = map[string]cty.Value{"local": rooted("local", some), "data": dataOf(kinds, some),
+		"module": rooted("module", some)}
 	return ctx
 }
 
-// namedBy is the key of the local or data block that is named as local.NAME or data.KIND.NAME. whole is true for an
-// expression that takes locals or data in another way.
+// namedBy is the key of the local, module or data block that is named as local.NAME, module.NAME or data.KIND.NAME.
+// whole is true for an expression that takes locals, modules or data in another way.
 func namedBy(t hcl.Traversal) (key string, whole bool) {
-	parts := map[string]int{"local": 2, "data": 3}[t.RootName()]
+	parts := map[string]int{"local": 2, "data": 3, "module": 2}[t.RootName()]
 	if parts == 0 {
 		return "", false
 	}
@@ -142,10 +152,11 @@ func namedBy(t hcl.Traversal) (key string, whole bool) {
 	return key, false
 }
 
-func localsOf(values map[string]cty.Value) cty.Value {
+// rooted are the values whose keys are root.NAME.
+func rooted(root string, values map[string]cty.Value) cty.Value {
 	out := map[string]cty.Value{}
 	for k, v := range values {
-		if name, ok := strings.CutPrefix(k, "local."); ok {
+		if name, ok := strings.CutPrefix(k, root+"."); ok {
 			out[name] = v
 		}
 	}
@@ -197,11 +208,11 @@ func (sc *Scope) order(keys []string, all map[string]named, values map[string]ct
 			return order
 		}
 		const detail = "Each of these needs the one before it, so none has a value: %s."
-		if at, path := all[cycle.Path[0]].at, strings.Join(cycle.Path, " -> "); len(below("data", cycle.Path)) > 0 {
-			sc.Fail(at, "values in a circle", detail, path)
-		} else {
-			sc.Fail(at, "locals in a circle", detail, path)
+		summary := "values in a circle"
+		if len(below("local", cycle.Path)) == len(cycle.Path) {
+			summary = "locals in a circle"
 		}
+		sc.Fail(all[cycle.Path[0]].at, summary, detail, strings.Join(cycle.Path, " -> "))
 		for _, k := range cycle.Path {
 			values[k] = cty.DynamicVal
 		}

@@ -219,7 +219,7 @@ func (sc *Scope) clarify(list hcl.Diagnostics) hcl.Diagnostics {
 		for _, t := range g.Expression.Variables() {
 			switch root := t.RootName(); root {
 			case "each":
-				g.Detail = "each.key and each.value exist only in a node or step block with for_each."
+				g.Detail = "each.key and each.value exist only in a node, step or module block with for_each."
 			case "count":
 				g.Detail = "count.index exists only in a node block with count."
 			case "self":

@@ -44,13 +44,17 @@ type Inputs struct {
 type given struct {
 	text string
 	expr hcl.Expression
-	from string // "--var", "NODEJOIN_VAR_x" or the file
+	// value is of an input of a module, which stands at.
+	value cty.Value
+	at    hcl.Range
+	from  string // "--var", "NODEJOIN_VAR_x" or the file
 }
 
 // givenValues are the values of the variables that a plan declares.
 type givenValues struct {
 	in     Inputs
-	names  []string // in the order of the plan
+	module *ModuleInputs // nil = they are the plan's
+	names  []string      // in the order of the plan
 	values map[string]given
 	// lost: a file of values could not be read, so a variable without a value is not reported.
 	lost bool
@@ -59,12 +63,17 @@ type givenValues struct {
 // Variables evaluates the variable blocks, and makes them known as var.NAME. A wrong or unknown
 // variable has an unknown value, so that its uses are not reported too.
 func (sc *Scope) Variables(spec *Spec, blocks []*hcl.Block, in Inputs, refs []source.Reference) {
-	vars := map[string]cty.Value{}
 	g := &givenValues{in: in, values: map[string]given{}}
 	for _, b := range blocks {
 		g.names = append(g.names, b.Labels[0])
 	}
 	g.collect(sc)
+	sc.variables(spec, blocks, g, refs)
+}
+
+// variables gives each variable its value, and reports the unknown ones that refs name.
+func (sc *Scope) variables(spec *Spec, blocks []*hcl.Block, g *givenValues, refs []source.Reference) {
+	vars := map[string]cty.Value{}
 	for _, b := range blocks {
 		vars[b.Labels[0]] = sc.variable(spec, b, g)
 	}
@@ -194,6 +203,7 @@ type declaration struct {
 	*Section
 	name     string
 	secret   bool
+	given    hcl.Range // the input of a module that is its value; zero = it is none
 	typ      cty.Type
 	defaults *typeexpr.Defaults // of the type's optional attributes
 }
@@ -232,6 +242,9 @@ func (sc *Scope) variable(spec *Spec, b *hcl.Block, values *givenValues) cty.Val
 	}
 	g, ok := values.values[d.name]
 	switch {
+	case ok && g.value != cty.NilVal:
+		d.given = g.at
+		return d.finish(g.value, g.from, g.at)
 	case ok && g.expr != nil:
 		v, list := g.expr.Value(nil)
 		sc.Extend(list)
@@ -253,6 +266,11 @@ func (sc *Scope) variable(spec *Spec, b *hcl.Block, values *givenValues) cty.Val
 		return d.finish(v, "default", a.Expr.Range())
 	}
 	switch {
+	case values.module != nil:
+		sc.Fail(values.module.At, "missing input", "The module %s needs a value for its variable %q, which is at %s and "+
+			"has no default. Give it in inputs: { %s = ... }.", values.module.Module, d.name, sc.Files.Place(b.DefRange),
+			d.name)
+		return cty.DynamicVal
 	case values.in.Unvalued:
 		sc.Unvalued = append(sc.Unvalued, d.name)
 		return cty.UnknownVal(d.typ)
@@ -339,8 +357,8 @@ func (d *declaration) validate(v cty.Value) cty.Value {
 		}
 		if o == IsValue && ok.False() {
 			text := cmp.Or(strings.TrimSpace(s.Str("error_message")), "The condition does not hold.")
-			sc.Fail(d.Block.DefRange, "invalid value of a variable", "var.%s: %s (The condition is at %s.)", d.name, text,
-				sc.Files.Place(cond.Expr.Range()))
+			sc.Fail(cmp.Or(d.given, d.Block.DefRange), "invalid value of a variable", "var.%s: %s (The condition is at %s.)",
+				d.name, text, sc.Files.Place(cond.Expr.Range()))
 			return cty.DynamicVal
 		}
 	}

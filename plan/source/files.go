@@ -32,12 +32,14 @@ type Files struct {
 	Confined bool
 	// Relative are the names of files as Place shows them.
 	Relative map[string]string
+	module   string // absolute folder of the module whose files these are; "" = the plan's
+	modules  *modules
 }
 
 // NewFiles returns the files in dir. Relative paths of the plan begin at base,
 // "" = dir.
 func NewFiles(dir, base string) (*Files, error) {
-	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}}
+	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules()}
 	var err error
 	s.Dir, err = filepath.Abs(dir)
 	s.base = s.Dir
@@ -153,12 +155,23 @@ func Find(path string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with "+
-			"'nodejoin init'", path, Suffix)
+		return nil, noFiles{path}
 	}
 	slices.Sort(out)
 	return out, nil
 }
+
+// ErrNoFiles is in the error of Find for a folder without plan files.
+var ErrNoFiles = errors.New("no plan files")
+
+type noFiles struct{ path string }
+
+func (e noFiles) Error() string {
+	return fmt.Sprintf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with "+
+		"'nodejoin init'", e.path, Suffix)
+}
+
+func (e noFiles) Is(target error) bool { return target == ErrNoFiles }
 
 // ReadFile reads a regular file of at most MaxFile bytes. Devices and pipes,
 // which may never end, are refused.

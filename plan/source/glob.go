@@ -36,7 +36,7 @@ func (s *Files) Glob(dir, pattern string, most int) ([]string, error) {
 	defer func() { _ = root.Close() }() // it was only read
 	below = filepath.ToSlash(below)
 	if fi, err := root.Stat(below); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
-		return nil, fmt.Errorf("%s is not a folder; relative paths begin at the plan's folder", dir)
+		return nil, fmt.Errorf("%s is not a folder; relative paths begin at the folder of the plan or module", dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s cannot be listed: %w", dir, err)
 	}

@@ -8,17 +8,21 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Reference is a place where something is named: var.x, local.x or data.exec.x, whose name is "exec.x". The
+// Reference is a place where something is named: var.x, local.x, module.x or data.exec.x, whose name is "exec.x". The
 // name is "" where data is named in another way, as in keys(data.exec).
 type Reference struct {
 	Root, Name string
 	At         hcl.Range
 }
 
-// References finds every var.x, local.x and data.KIND.x that is written anywhere.
+// References finds every var.x, local.x, module.x and data.KIND.x that is written anywhere in the plan, or in the
+// module whose files these are.
 func (s *Files) References() []Reference {
 	var out []Reference
 	for _, name := range slices.Sorted(maps.Keys(s.Parser.Files())) {
+		if s.modules.of[name] != s.module {
+			continue
+		}
 		body, ok := s.Parser.Files()[name].Body.(*hclsyntax.Body)
 		if !ok {
 			continue
@@ -31,7 +35,7 @@ func (s *Files) References() []Reference {
 			a, ok := e.Traversal[1].(hcl.TraverseAttr)
 			switch root := e.Traversal.RootName(); {
 			case !ok:
-			case root == "var", root == "local":
+			case root == "var", root == "local", root == "module":
 				out = append(out, Reference{root, a.Name, e.Range()})
 			case root == "data":
 				name := ""

@@ -11,8 +11,8 @@ import (
 // recent is how many runs Usual reads.
 const recent = 5
 
-// Usual is how long steps took in the newest runs of the plan in the environment: the median of the same host, or of all hosts where it
-// has never run the step, or -1. What cannot be read counts as not known.
+// Usual is how long steps took in the newest runs of the plan in the environment: the median of the same host, or of
+// all hosts where it has never run the step, or -1. What cannot be read counts as not known.
 func Usual(root, plan, environment string) func(host, step string) time.Duration {
 	took := map[[2]string][]time.Duration{} // by host and step; host "" = all
 	for _, r := range newestOf(Dir(root, plan, environment)) {

@@ -34,7 +34,8 @@ type Run struct {
 func OfRun(r history.Run, result string, events bool) Run {
 	h := r.Head
 	j := Run{Run: h.Holder.Run, Command: h.Holder.Command, User: h.Holder.User, Host: h.Holder.Host,
-		Since: h.Holder.Since, Result: result, Version: h.Version, Plan: h.Plan, Environment: h.Environment, Digest: h.Digest, Nodes: h.Nodes,
+		Since: h.Holder.Since, Result: result, Version: h.Version, Plan: h.Plan,
+		Environment: h.Environment, Digest: h.Digest, Nodes: h.Nodes,
 		File: h.File, Vars: h.Vars, VarFiles: h.VarFiles, Hosts: []history.Host{}}
 	if result != history.Running {
 		j.Continue = r.Continue()

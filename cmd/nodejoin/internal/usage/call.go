@@ -7,8 +7,8 @@ import (
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+-]+$`)
 
-// Call is a command for the same plan, environment and variables, to copy. Values of variables are not in it, because they
-// may be secret.
+// Call is a command for the same plan, environment and variables, to copy. Values of variables are not in it, because
+// they may be secret.
 func Call(command, plan, environment string, varFiles, vars []string) string {
 	words := []string{"nodejoin", command}
 	if environment != "" {

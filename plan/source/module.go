@@ -1,0 +1,43 @@
+package source
+
+import "github.com/hashicorp/hcl/v2"
+
+// Module returns the files as a module in the folder dir sees them: its paths begin there.
+func (s *Files) Module(dir string) *Files {
+	inner := *s
+	inner.base, inner.module = dir, dir
+	return &inner
+}
+
+// ReadModule reads the files of the module in the folder dir, once. They are shown in diagnostics with those of the
+// plan.
+func (s *Files) ReadModule(dir string) ([]ModuleFile, error) {
+	if have, ok := s.modules.read[dir]; ok {
+		return have, nil
+	}
+	names, err := Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []ModuleFile
+	for _, name := range names {
+		src, err := s.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		s.modules.of[name] = dir
+		if g := NotText(src, name); g != nil {
+			s.Parser.AddFile(name, &hcl.File{Body: hcl.EmptyBody(), Bytes: src})
+			out = append(out, ModuleFile{Wrong: hcl.Diagnostics{g}})
+			continue
+		}
+		f, wrong := ParseFile(src, name)
+		s.Parser.AddFile(name, f)
+		if !wrong.HasErrors() {
+			wrong = append(wrong, DuplicateKeys(f.Body, s.Place)...)
+		}
+		out = append(out, ModuleFile{Body: f.Body, Wrong: wrong})
+	}
+	s.modules.read[dir] = out
+	return out, nil
+}
