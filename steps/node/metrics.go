@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"strconv"
@@ -74,7 +76,11 @@ func (m *metrics) publish(ctx context.Context, plan steps.BootPlan, s steps.Guar
 	m.mu.Unlock()
 	g := plan.Guard
 	if g.Textfile != "" {
-		if err := m.host.WriteFile(ctx, g.Textfile, strings.NewReader(text), host.WriteOptions{}); err != nil {
+		err := m.safe(ctx, g.Textfile)
+		if err == nil {
+			err = m.host.WriteFile(ctx, g.Textfile, strings.NewReader(text), host.WriteOptions{})
+		}
+		if err != nil {
 			m.say("the metrics are not written: " + err.Error())
 		}
 	}
@@ -82,6 +88,27 @@ func (m *metrics) publish(ctx context.Context, plan steps.BootPlan, s steps.Guar
 		if err := m.listen(ctx, g.Listen); err != nil {
 			m.say("the metrics are not served: " + err.Error())
 		}
+	}
+}
+
+// safe refuses a file in a folder that others own or can change: they could have what is written with all rights lead
+// elsewhere. Where the folder is missing, the one above it counts.
+func (m *metrics) safe(ctx context.Context, path string) error {
+	f, err := m.host.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	for dir := host.Dir(f.OS, path); ; dir = host.Dir(f.OS, dir) {
+		fi, err := m.host.Stat(ctx, dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && dir != host.Dir(f.OS, dir):
+			continue
+		case err != nil:
+			return err
+		case fi.Open:
+			return &host.Error{Op: "write into", Subject: dir, Err: host.ErrForeign}
+		}
+		return nil
 	}
 }
 

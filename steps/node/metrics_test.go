@@ -1,8 +1,11 @@
 package node
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
 )
 
 // TestMetrics: promtool finds no problem in the metrics, which are served on loopback and written to the textfile.
@@ -57,4 +61,36 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestMetricsInAForeignFolder: nothing is written with all rights into a folder that others own or can change.
+func TestMetricsInAForeignFolder(t *testing.T) {
+	for _, c := range []struct{ os, folder, path string }{
+		{"windows", `C:\metrics`, `C:\metrics\nodejoin.prom`},
+		{"windows", `C:\metrics`, `C:\metrics\new\nodejoin.prom`},
+		{"linux", "/srv/metrics", "/srv/metrics/nodejoin.prom"},
+	} {
+		dir := t.TempDir()
+		h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: c.os})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Mkdir(t.Context(), c.folder, host.AccessDefault); err != nil {
+			t.Fatal(err)
+		}
+		quirks, err := json.Marshal(sandbox.Quirks{Open: []string{c.folder}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, ".sandbox", "quirks.json"), quirks, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		out := &metrics{say: func(line string) { said += line }, host: h}
+		out.publish(t.Context(), steps.BootPlan{Node: "n", Guard: &steps.Guard{Textfile: c.path}}, steps.GuardState{}, false)
+		there, err := host.Exists(t.Context(), h, c.path)
+		if err != nil || there || !strings.Contains(said, c.folder+": "+host.ErrForeign.Error()) {
+			t.Errorf("%s: written: %v, %v; said %q", c.path, there, err, said)
+		}
+	}
 }

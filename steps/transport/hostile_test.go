@@ -208,6 +208,10 @@ var checkLies = []lie{
 		reply: result(0, func(r object) { r["err"] = failure("unauthorized") }), want: distrust},
 	{name: "an error without words", on: "check",
 		reply: result(0, func(r object) { r["err"] = object{"code": "failed"} }), want: distrust},
+	{name: "an error without end", on: "check",
+		reply: result(0, func(r object) {
+			r["err"] = object{"code": "failed", "summary": "no", "detail": strings.Repeat("x", 65<<10)}
+		}), want: distrust},
 	{name: "an error with escapes", on: "check", reply: result(0, func(r object) { r["err"] = failure("failed") }),
 		want: `no\x1b`},
 	{name: "changes below zero", on: "check", reply: field("mutations", -1), want: distrust},

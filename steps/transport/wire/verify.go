@@ -37,6 +37,8 @@ func VerifyError(e *steps.Error) error {
 		return fmt.Errorf("an error of the kind %q, which no machine gives", e.Code)
 	case e.Summary == "":
 		return fmt.Errorf("an error without a summary")
+	case len(e.Summary)+len(e.Detail)+len(e.Remedy) > perStep:
+		return fmt.Errorf("an error of %d bytes", len(e.Summary)+len(e.Detail)+len(e.Remedy))
 	}
 	return nil
 }
