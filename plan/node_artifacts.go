@@ -159,7 +159,7 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
 		w.From, w.Address = src, "mirror:"+file
 	case c.Mirror != nil:
-		src.URL, c.used["mirror"] = strings.TrimRight(c.Mirror.URL, "/")+"/"+file, true
+		src.URL, c.used["mirror"] = c.Mirror.Address(file), true
 		if address == "" {
 			w.From, w.Address = src, steps.ShowURL(src.URL)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/mirror"
+	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/artifact"
 )
@@ -22,31 +23,40 @@ type mirrorCommand struct {
 	to       string
 	check    bool
 	parallel int
+
+	fetched int
+	meter   meter
 }
 
 func newMirror(a *app) *cobra.Command {
 	x := &mirrorCommand{app: a}
 	c := &cobra.Command{
 		Use:   "mirror [PLAN] --to FOLDER",
-		Short: "Fill a folder with all that a plan installs",
+		Short: "Fill a folder or a registry with all that a plan installs",
 		Long: `Reads what the nodes of the plan install and writes it into a folder, under the names that
 a mirror block expects: mirror { path = "FOLDER" } for nodejoin to send, or
 mirror { url = "https://..." } where a web server has the folder. The plan needs a lock, whose
 digests decide what is taken; neither where the files come from nor the folder is trusted.
 
-What is there and right is not read again, and a file that was cut continues where it ended.
+With --to oci://REGISTRY/REPOSITORY it writes into a container registry, with the login of docker
+on this machine, for mirror { url = "oci://REGISTRY/REPOSITORY" }: each file is an OCI artifact
+whose tag is its name.
+
+What is there and right is not read again, and in a folder a file that was cut continues where it
+ended.
 Files are read in parallel, by the proxy and the certificate authorities of this machine.
 
 The exit code is 0 if all is there, 1 if something cannot be read or is not what is locked,
-2 with --check if the folder is not complete, and 3 if the plan is not valid.`,
+2 with --check if the mirror is not complete, and 3 if the plan is not valid.`,
 		Example: `  nodejoin mirror plans/prod --to plans/prod/mirror
-  nodejoin mirror plans/prod --to /srv/www/nodejoin --check     change nothing (for CI)`,
+  nodejoin mirror plans/prod --to /srv/www/nodejoin --check     change nothing (for CI)
+  nodejoin mirror plans/prod --to oci://registry.example/nodejoin`,
 		RunE: x.run,
 	}
 	a.planFlags(c)
 	f := c.Flags()
-	f.StringVar(&x.to, "to", "", "`folder` of the mirror")
-	f.BoolVar(&x.check, "check", false, "write nothing; exit with 2 if the folder is not complete")
+	f.StringVar(&x.to, "to", "", "`folder` of the mirror, or oci://REGISTRY/REPOSITORY")
+	f.BoolVar(&x.check, "check", false, "write nothing; exit with 2 if the mirror is not complete")
 	f.IntVar(&x.parallel, "parallel", 4, "files that are read at once, 1 to 32")
 	return c
 }
@@ -71,15 +81,38 @@ func (x *mirrorCommand) run(c *cobra.Command, args []string) error {
 		x.term.Say("Not for a mirror, because the plan says where they come from: %s.",
 			ui.CleanLine(strings.Join(others, ", ")))
 	}
-	if x.check {
-		return x.compare(c.Context(), items)
+	store := artifact.New(artifact.Options{Direct: true})
+	defer store.Close()
+	to, err := x.target(store)
+	if err != nil {
+		return err
 	}
-	return x.fill(c.Context(), items)
+	if x.check {
+		return x.compare(c.Context(), to, items)
+	}
+	return x.fill(c.Context(), to, items)
 }
 
-// compare reports what a folder lacks.
-func (x *mirrorCommand) compare(ctx context.Context, items []mirror.Item) error {
-	f := &mirror.Folder{Path: x.to}
+// target is the mirror that --to names.
+func (x *mirrorCommand) target(store *artifact.Store) (mirror.Target, error) {
+	report := &mirror.Report{Fetched: func(it mirror.Item) {
+		x.fetched++
+		x.term.Say("Wrote %s (%s for %s, %d bytes).", ui.CleanLine(it.File), it.Name, it.Platform, it.Size)
+	}, Progress: func(n int64) {
+		if x.meter.add(n) {
+			x.term.Notice(fmt.Sprintf("%d MB read.", x.meter.read>>20))
+		}
+	}}
+	address, is := strings.CutPrefix(x.to, artifact.OCIScheme)
+	if !is {
+		return &mirror.Folder{Path: x.to, OpenAt: store.OpenAt, Parallel: x.parallel, Report: report}, nil
+	}
+	repo, err := (&registry.Client{Transport: store.Transport()}).Repository(address)
+	return &mirror.Registry{Repository: repo, OpenAt: store.OpenAt, Parallel: x.parallel, Report: report}, err
+}
+
+// compare reports what a mirror lacks.
+func (x *mirrorCommand) compare(ctx context.Context, f mirror.Target, items []mirror.Item) error {
 	bad := 0
 	for _, it := range items {
 		state, err := f.Check(ctx, it)
@@ -103,21 +136,9 @@ func (x *mirrorCommand) compare(ctx context.Context, items []mirror.Item) error 
 	return nil
 }
 
-// fill reads what a folder lacks.
-func (x *mirrorCommand) fill(ctx context.Context, items []mirror.Item) error {
-	store := artifact.New(artifact.Options{Direct: true})
-	fetched := 0
-	m := &meter{shown: time.Now()}
-	f := &mirror.Folder{Path: x.to, OpenAt: store.OpenAt, Parallel: x.parallel,
-		Fetched: func(it mirror.Item) {
-			fetched++
-			x.term.Say("Wrote %s (%s for %s, %d bytes).", ui.CleanLine(it.File), it.Name, it.Platform, it.Size)
-		},
-		Progress: func(n int64) {
-			if m.add(n) {
-				x.term.Notice(fmt.Sprintf("%d MB read.", m.read>>20))
-			}
-		}}
+// fill reads what a mirror lacks.
+func (x *mirrorCommand) fill(ctx context.Context, f mirror.Target, items []mirror.Item) error {
+	x.meter.shown = time.Now()
 	err := f.Fill(ctx, items)
 	switch {
 	case ctx.Err() != nil:
@@ -126,7 +147,7 @@ func (x *mirrorCommand) fill(ctx context.Context, items []mirror.Item) error {
 		x.problems(mirrorProblems(err), nil)
 		return exitError(exitFailed)
 	}
-	x.term.Say("Complete: %d files, %d of them new.", len(items), fetched)
+	x.term.Say("Complete: %d files, %d of them new.", len(items), x.fetched)
 	return nil
 }
 
@@ -157,9 +178,13 @@ func mirrorProblems(err error) []ui.Problem {
 	for _, err := range list {
 		var wrong *mirror.WrongBytesError
 		var of *mirror.Error
+		var answer *registry.AnswerError
 		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
 			Remedy: "What was read so far stays. Run the command again to continue."}
 		switch {
+		case errors.As(err, &answer):
+			p.Summary = "the mirror cannot be written"
+			p.Remedy = "What was written so far stays. Run the command again to continue."
 		case !errors.As(err, &of):
 			p.Summary, p.Remedy = "the mirror cannot be written", "Give a folder that can be made, with --to."
 		case errors.As(err, &wrong):

@@ -17,12 +17,22 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// cmdRegistry starts a container registry on loopback, and sets REGISTRY to its address.
+// cmdRegistry starts a container registry on loopback and sets REGISTRY to its address: registry [NAME PASSWORD], with
+// which it has a login.
 func cmdRegistry(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 0 {
-		ts.Fatalf("usage: registry")
+	if len(args) != 0 && len(args) != 2 {
+		ts.Fatalf("usage: registry [NAME PASSWORD]")
 	}
-	srv := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	all := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth()
+		if len(args) == 2 && (name != args[0] || password != args[1]) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		all.ServeHTTP(w, r)
+	}))
 	ts.Defer(srv.Close)
 	ts.Setenv("REGISTRY", strings.TrimPrefix(srv.URL, "http://"))
 }

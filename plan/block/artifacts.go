@@ -2,6 +2,7 @@ package block
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -93,11 +94,11 @@ func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
 	for _, b := range blocks {
 		out = &mirror{Range: b.DefRange}
 		s := sc.Section(Root("mirror"), b, sc.Ctx)
-		webAddress(s, "url")
+		mirrorAddress(s)
 		switch {
 		case s.Has("path") && s.Has("url"):
 			s.Fail("url", "arguments exclude each other",
-				"A mirror is a folder of the controller (path) or of a web server (url). Remove one of the two.")
+				"A mirror is a folder of the controller (path), or a web server or registry (url). Remove one of the two.")
 		case !s.Has("path") && !s.Has("url") && !s.Misspelt("path") && !s.Misspelt("url"):
 			s.FailAt(b.DefRange, "missing argument", "There is neither \"path\" nor \"url\", so the mirror is nowhere.")
 		case strings.ContainsAny(s.Str("url"), "?#"):
@@ -156,6 +157,19 @@ func webAddress(s *eval.Section, name string) {
 	}
 }
 
+var ociRepository = regexp.MustCompile(`^oci://[^/@?#:]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
+
+// mirrorAddress checks the address of a mirror: a folder of a web server, or a repository of a registry.
+func mirrorAddress(s *eval.Section) {
+	switch text := s.Str("url"); {
+	case !strings.HasPrefix(text, "oci:"):
+		webAddress(s, "url")
+	case !ociRepository.MatchString(text):
+		s.Fail("url", "invalid URL", "%q is not a repository of a registry: oci://registry.example/nodejoin, in lower "+
+			"case and without a tag.", text)
+	}
+}
+
 // notHex returns a note if s has characters other than hex digits, and else "".
 func notHex(s string) string {
 	if strings.Trim(s, "0123456789abcdef") == "" {
@@ -164,9 +178,22 @@ func notHex(s string) string {
 	return " and not all are hex digits"
 }
 
+var notTag = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+
+// MirrorTag is the tag of a file in a registry.
+func MirrorTag(file string) string { return notTag.ReplaceAllString(file, "_") }
+
+// Address is where a mirror with a URL has a file: below it, or in a registry under the file's name as a tag.
+func (m *mirror) Address(file string) string {
+	if strings.HasPrefix(m.URL, "oci:") {
+		return m.URL + ":" + MirrorTag(file)
+	}
+	return strings.TrimRight(m.URL, "/") + "/" + file
+}
+
 // mirror is the mirror block.
 type mirror struct {
 	Path  string // of a folder, absolute
-	URL   string // of a folder on a web server; with Path "", both "" = what is wrong with it was reported
+	URL   string // of a web server's folder or a repository, if Path is ""; both "" = what is wrong was reported
 	Range hcl.Range
 }

@@ -189,7 +189,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "path", Typ: cty.String, Doc: "folder on the controller, relative to the plan; nodejoin sends the " +
 			"files"},
 		{Name: "url", Typ: cty.String, Doc: "address of a folder on a web server, from which the hosts fetch the " +
-			"files"},
+			"files; or a repository of a registry, oci://registry.example/nodejoin, which everybody may read"},
 	}},
 	{Name: "verify", One: true, Doc: "how artifacts must be verified, as their lock says. Steps give their digests " +
 		"themselves", Attrs: []eval.Attr{

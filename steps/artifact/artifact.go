@@ -89,7 +89,7 @@ func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 		}
 	}
 	if src.URL != "" {
-		return s.fetch.open(ctx, src.URL)
+		return s.fetch.open(ctx, src)
 	}
 	return nil, 0, &steps.Error{Code: steps.CodeBlobMissing, Summary: "artifact not staged", Digest: digest,
 		Detail: fmt.Sprintf("%s (%s %s) was not copied to this machine yet", src.File, algorithm, digest)}
@@ -98,7 +98,7 @@ func (s *Store) Open(ctx context.Context, src steps.Source) (io.ReadCloser, int6
 // OpenAt returns the bytes of src from an offset on, unverified; size is that of the whole.
 func (s *Store) OpenAt(ctx context.Context, src steps.Source, off, size int64) (io.ReadCloser, error) {
 	if src.File == "" {
-		return s.fetch.openAt(ctx, src.URL, off, size)
+		return s.fetch.openAt(ctx, src, off, size)
 	}
 	f, _, err := openRegular(src.File)
 	if err != nil {

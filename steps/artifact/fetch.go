@@ -66,11 +66,11 @@ type fetcher struct {
 
 // open starts a download. A broken connection is resumed where it ended, by a range request; the caller's
 // digest covers the whole.
-func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, error) {
-	if err := webAddress(raw); err != nil {
+func (f fetcher) open(ctx context.Context, src steps.Source) (io.ReadCloser, int64, error) {
+	d, err := f.download(ctx, src)
+	if err != nil {
 		return nil, 0, err
 	}
-	d := &download{fetcher: f, ctx: ctx, url: raw, size: -1}
 	if err := d.connect(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -82,12 +82,12 @@ func (f fetcher) open(ctx context.Context, raw string) (io.ReadCloser, int64, er
 }
 
 // openAt continues a download that was cut, of a size that is known.
-func (f fetcher) openAt(ctx context.Context, raw string, off, size int64) (io.ReadCloser, error) {
-	if err := webAddress(raw); err != nil {
+func (f fetcher) openAt(ctx context.Context, src steps.Source, off, size int64) (io.ReadCloser, error) {
+	d, err := f.download(ctx, src)
+	if err != nil {
 		return nil, err
 	}
-	d := &download{fetcher: f, ctx: ctx, url: raw, off: off, size: -1}
-	if off > 0 {
+	if d.off = off; off > 0 {
 		d.size = size
 	}
 	if err := d.connect(ctx); err != nil {
@@ -95,9 +95,24 @@ func (f fetcher) openAt(ctx context.Context, raw string, off, size int64) (io.Re
 	}
 	if d.size >= 0 && d.size != size {
 		_ = d.Close()
-		return nil, fmt.Errorf("%s: it has %d bytes, and %d are locked", steps.ShowURL(raw), d.size, size)
+		return nil, fmt.Errorf("%s: it has %d bytes, and %d are locked", steps.ShowURL(d.url), d.size, size)
 	}
 	return d, nil
+}
+
+// download is that of an artifact from its first byte, not yet connected.
+func (f fetcher) download(ctx context.Context, src steps.Source) (*download, error) {
+	d := &download{fetcher: f, ctx: ctx, url: src.URL, size: -1}
+	if !strings.HasPrefix(src.URL, OCIScheme) {
+		return d, webAddress(src.URL)
+	}
+	s, err := newStored(f.client, src.URL)
+	if err != nil {
+		return nil, err
+	}
+	d.url, err = s.locate(ctx, src.SHA256)
+	d.login = s.login
+	return d, err
 }
 
 func webAddress(raw string) error {
@@ -117,6 +132,8 @@ type download struct {
 	size      int64  // -1 = unknown
 	validator string // strong ETag or Last-Modified of the first response
 	off       int64  // bytes returned
+	// login returns what the header Authorization has in a request to an address; nil = there is none.
+	login func(context.Context, string) ([]string, error)
 
 	body   *steady
 	failed int // tries in a row that brought little
@@ -228,6 +245,14 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 		cancel()
 		return false, plain(err)
 	}
+	if d.login != nil {
+		authorization, err := d.login(ctx, d.url)
+		if err != nil {
+			cancel()
+			return true, err
+		}
+		req.Header["Authorization"] = authorization
+	}
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set("User-Agent", "nodejoin")
 	if d.off > 0 {
@@ -334,13 +359,4 @@ func contentRange(s string) (start, total int64, ok bool) {
 	}
 	total, err = strconv.ParseInt(size, 10, 64)
 	return start, total, err == nil
-}
-
-// plain removes the URL from an error: that of a redirect may contain a signature.
-func plain(err error) error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		return ue.Err
-	}
-	return err
 }

@@ -56,7 +56,8 @@ func (u *upstream) item() Item {
 }
 
 func folder(t *testing.T) *Folder {
-	return &Folder{Path: filepath.Join(t.TempDir(), "m"), Parallel: 2, Fetched: func(Item) {}, Progress: func(int64) {},
+	return &Folder{Path: filepath.Join(t.TempDir(), "m"), Parallel: 2,
+		Report: &Report{Fetched: func(Item) {}, Progress: func(int64) {}},
 		OpenAt: artifact.New(artifact.Options{Direct: true}).OpenAt}
 }
 

@@ -178,6 +178,15 @@ func sizeOf(image v1.Image) (int64, error) {
 	return size, err
 }
 
+// AnswerError is an answer of a registry that is not what was asked for.
+type AnswerError struct {
+	Text string
+	Err  error
+}
+
+func (e *AnswerError) Error() string { return e.Text }
+func (e *AnswerError) Unwrap() error { return e.Err }
+
 // explain says what a registry's answer means.
 func explain(ref name.Reference, err error) error {
 	var answer *transport.Error
@@ -185,12 +194,13 @@ func explain(ref name.Reference, err error) error {
 		return err
 	}
 	at := ref.Context().RegistryStr()
+	text := fmt.Sprintf("the registry %s: %v", at, err)
 	switch answer.StatusCode {
 	case http.StatusNotFound:
-		return fmt.Errorf("the registry %s has no image %s", at, ref.Name())
+		text = fmt.Sprintf("the registry %s has no image %s", at, ref.Name())
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("the registry %s does not give %s to this user; log in with 'docker login %s' (%w)", at,
-			ref.Name(), at, err)
+		text = fmt.Sprintf("the registry %s does not let this user have %s; log in with 'docker login %s'", at,
+			ref.Name(), at)
 	}
-	return err
+	return &AnswerError{text, err}
 }
