@@ -9,6 +9,7 @@ type Evidence struct {
 	Variable   string // of the machine's environment
 	Firewall   string // a rule, by its name
 	HNSNetwork string
+	CRI        string // pipe or socket of a container runtime; its images
 
 	// Secret: the content or value is not shown.
 	Secret bool

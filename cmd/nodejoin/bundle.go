@@ -109,6 +109,8 @@ In this file:
   NODE/cluster/                version of the API server, the Node, its events and pods
   NODE/network/                addresses, routes, open ports, HNS endpoints
   NODE/services/ files/ hns/ firewall/ env/   as they are on the machine
+  NODE/runtime/images.json     images of the container runtime
+  NODE/events/                 event log of Windows: the service control manager, the node's services
   NODE/logs/                   the ends of the logs
   missing.txt                  what could not be collected, and why
 

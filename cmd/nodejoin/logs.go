@@ -35,8 +35,9 @@ func newLogs(a *app) *cobra.Command {
 		Short: "Write one file with everything that a bug report needs",
 		Long: fmt.Sprintf(`Asks every host and the cluster, changes nothing, and writes a zip file: versions, the
 plan, a new check of every step, service states, configurations, the ends of logs, HNS
-networks and endpoints, addresses, routes and ports, the Node with its events, the last
-runs. What cannot be collected is listed with the reason; the rest is there all the same.
+networks and endpoints, addresses, routes and ports, images, entries of the Windows event
+log, the Node with its events, the last runs. What cannot be collected is listed with the
+reason; the rest is there all the same.
 
 Secrets are removed on the host, before anything is sent: what the plan marks as sensitive,
 and what looks like a key, a token or a password. Read through the file before you pass it

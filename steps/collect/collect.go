@@ -23,6 +23,8 @@ const (
 	maxTail  = 256 << 10 // of one log, its end
 	maxFile  = 64 << 10  // of one configuration, its end
 	maxTotal = 4 << 20
+
+	maxEvents = 200 // entries of a channel of the event log
 )
 
 // CollectRequest asks for the bug report of a machine.
@@ -47,8 +49,8 @@ type CollectReply struct {
 }
 
 // Collect reads what the steps of a node name: services, configurations, the ends of logs, HNS networks,
-// addresses, routes and ports, firewall rules, and nodejoin's own notes. A part that cannot be read does
-// not stop the others.
+// addresses, routes and ports, firewall rules, images, entries of the Windows event log, and nodejoin's own
+// notes. A part that cannot be read does not stop the others.
 func Collect(ctx context.Context, r host.Reader, req CollectRequest) (CollectReply, error) {
 	f, err := r.Facts(ctx)
 	if err != nil {
@@ -68,6 +70,7 @@ func Collect(ctx context.Context, r host.Reader, req CollectRequest) (CollectRep
 			g.evidence(ctx, e)
 		}
 	}
+	g.events(ctx)
 	for i := range g.parts {
 		g.parts[i].Text = steps.Redact(g.parts[i].Text, known)
 	}
@@ -81,6 +84,8 @@ type collector struct {
 	parts []Part
 	seen  map[string]bool
 	total int
+
+	services []string // their names
 }
 
 func (g *collector) add(name, text string, cut bool, err error) {
@@ -142,6 +147,7 @@ func (g *collector) evidence(ctx context.Context, e steps.Evidence) {
 		have, err := g.r.Service(ctx, e.Service)
 		have.Environment = steps.ShowEnvironment(have.Environment, e.SecretEnv)
 		g.json("services/"+e.Service+".json", have, err)
+		g.services = append(g.services, e.Service)
 	case e.Log != "":
 		g.file(ctx, "logs", e.Log, maxTail)
 	case e.File != "" && !e.Secret:
@@ -160,6 +166,23 @@ func (g *collector) evidence(ctx context.Context, e steps.Evidence) {
 		g.json("firewall/"+entryName(e.Firewall)+".json", have, err)
 	case e.HNSNetwork != "":
 		g.network(ctx, e.HNSNetwork)
+	case e.CRI != "" && g.once("cri "+e.CRI):
+		have, err := g.r.Images(ctx, e.CRI)
+		g.json("runtime/images.json", have, err)
+	}
+}
+
+// events adds what the service control manager and the services of the node have written to the event log of
+// Windows: services that ended by themselves, and those that did not start.
+func (g *collector) events(ctx context.Context) {
+	if g.f.OS != "windows" {
+		return
+	}
+	have, err := g.r.Events(ctx, "System", []string{"Service Control Manager"}, maxEvents)
+	g.json("events/System.json", have, err)
+	if len(g.services) > 0 {
+		have, err = g.r.Events(ctx, "Application", g.services, maxEvents)
+		g.json("events/Application.json", have, err)
 	}
 }
 

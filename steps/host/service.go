@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ type ServicesReader interface {
 	// Pods lists the pods of the container runtime that serves the CRI at a pipe or socket, those that have
 	// ended too. Nothing that serves it is fs.ErrNotExist.
 	Pods(ctx context.Context, cri string) ([]Pod, error)
+	// Images lists the images of that container runtime, sorted as SortImages does. Nothing that serves it is
+	// fs.ErrNotExist.
+	Images(ctx context.Context, cri string) ([]Image, error)
 	// Processes are the ids of the processes that run the program of this path, ascending; also those whose
 	// file was removed or replaced since (Linux).
 	Processes(ctx context.Context, program string) ([]int, error)
@@ -31,6 +35,23 @@ type Pod struct {
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// Image is an image that a container runtime has.
+type Image struct {
+	ID      string   `json:"id"`
+	Tags    []string `json:"tags,omitempty"`    // "registry.k8s.io/pause:3.10"
+	Digests []string `json:"digests,omitempty"` // "registry.k8s.io/pause@sha256:..."
+	Size    uint64   `json:"size"`              // bytes
+	Pinned  bool     `json:"pinned,omitempty"`  // the kubelet does not remove it
+}
+
+// SortImages puts images into the order of Reader.Images.
+func SortImages(list []Image) []Image {
+	slices.SortFunc(list, func(a, b Image) int {
+		return cmp.Or(slices.Compare(a.Tags, b.Tags), slices.Compare(a.Digests, b.Digests), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}
 
 // Services observes and changes services, and runs programs.
 type Services interface {

@@ -2,6 +2,9 @@ package host
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -25,6 +28,10 @@ type SystemReader interface {
 	// RebootNoted returns what was noted with NoteReboot since the machine booted, sorted; it detects the boot
 	// itself, whatever the clock did.
 	RebootNoted(ctx context.Context) ([]string, error)
+	// Events returns the newest entries of a channel of the Windows event log ("System", "Application") that come
+	// from these sources, newest first, at most that many. A machine without one, or one that does not answer
+	// questions about it (Wine), returns ErrUnsupported.
+	Events(ctx context.Context, channel string, sources []string, most int) ([]Event, error)
 }
 
 // System observes and changes the machine as a whole.
@@ -83,6 +90,33 @@ type Facts struct {
 	Swap   uint64 `json:"swap,omitempty"` // bytes of swap space in use by the kernel
 	// resolver configuration for pods: that of systemd-resolved behind its stub, otherwise /etc/resolv.conf
 	ResolvConf string `json:"resolv_conf,omitempty"`
+}
+
+// Event is an entry of the Windows event log.
+type Event struct {
+	Time   time.Time `json:"time"`
+	Source string    `json:"source"`
+	ID     uint16    `json:"id"`
+	Level  string    `json:"level"` // "critical", "error", "warning", "information", "verbose"; or its number
+	// Text is the message as the event viewer shows it. An entry whose source has registered no messages has its
+	// values instead.
+	Text string `json:"text" lines:"true"`
+}
+
+// MaxEvents is the most entries that Events returns.
+const MaxEvents = 1000
+
+// CheckEvents rejects (fs.ErrInvalid) a question to Events that no event log can answer.
+func CheckEvents(channel string, sources []string, most int) error {
+	for _, name := range append([]string{channel}, sources...) {
+		if name == "" || strings.ContainsAny(name, `'"`) {
+			return fmt.Errorf("%w: an event log has no channel or source %q", fs.ErrInvalid, name)
+		}
+	}
+	if len(sources) == 0 || most < 1 || most > MaxEvents {
+		return fmt.Errorf("%w: %d entries of %d sources, the most is %d", fs.ErrInvalid, most, len(sources), MaxEvents)
+	}
+	return nil
 }
 
 // FeatureState is how Windows has an optional feature.

@@ -55,7 +55,7 @@ func (s *Service) thing(string) steps.Thing {
 }
 
 func (s *Service) evidence() []steps.Evidence {
-	out := []steps.Evidence{{Service: s.Name, SecretEnv: s.SensitiveEnvironment}, {Log: s.Log}}
+	out := []steps.Evidence{{Service: s.Name, SecretEnv: s.SensitiveEnvironment}, {Log: s.Log}, {CRI: s.Pods}}
 	for _, n := range s.HNSNetworks {
 		out = append(out, steps.Evidence{HNSNetwork: n})
 	}

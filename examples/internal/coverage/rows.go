@@ -187,7 +187,6 @@ var Documents = []Document{
 		{ID: "S3-43", What: "T16: what the pause container is for",
 			Proof: []Proof{Finding("pause-image"), Test("plan/compat", "TestCheckPause"), Example("registries")}},
 		{ID: "S3-44", What: "what a bug report has",
-			Prose: "the pages of the Windows event log, and the list of images",
 			Proof: []Proof{Script("logs"), Doc(windows, "When to ask others")}},
 		{ID: "S3-45", What: "Hyper-V isolation", Proof: []Proof{Test("plan/check", "TestCorpus"),
 			Doc(windows, "What Windows containers do not have")}},

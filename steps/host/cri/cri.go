@@ -1,4 +1,4 @@
-// Package cri lists and removes the pods of a container runtime over its CRI
+// Package cri lists and removes the pods of a container runtime over its CRI, and lists its images
 // (kubernetes/cri-api pkg/apis/runtime/v1/api.proto), with the few messages that this takes.
 package cri
 
@@ -33,7 +33,7 @@ type Runtime struct {
 // Pods lists its pods, those that have ended too. A runtime that does not run is
 // fs.ErrNotExist.
 func (r Runtime) Pods(ctx context.Context) ([]host.Pod, error) {
-	reply, err := r.call(ctx, listTakes, "ListPodSandbox", nil)
+	reply, err := r.call(ctx, listTakes, "RuntimeService/ListPodSandbox", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,28 @@ func (r Runtime) Pods(ctx context.Context) ([]host.Pod, error) {
 	return out, err
 }
 
+// Images lists its images. A runtime that does not run is fs.ErrNotExist.
+func (r Runtime) Images(ctx context.Context) ([]host.Image, error) {
+	reply, err := r.call(ctx, listTakes, "ImageService/ListImages", nil)
+	if err != nil {
+		return nil, err
+	}
+	out := []host.Image{}
+	err = fields(reply, func(number protowire.Number, value []byte) error {
+		if number != 1 { // images
+			return nil
+		}
+		i, err := image(value)
+		out = append(out, i)
+		return err
+	})
+	return host.SortImages(out), err
+}
+
 // Remove stops and removes a pod; its absence is no error.
 func (r Runtime) Remove(ctx context.Context, id string) error {
 	request := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), id) // pod_sandbox_id
-	for _, method := range []string{"StopPodSandbox", "RemovePodSandbox"} {
+	for _, method := range []string{"RuntimeService/StopPodSandbox", "RuntimeService/RemovePodSandbox"} {
 		if _, err := r.call(ctx, removeTakes, method, request); err != nil {
 			return err
 		}
@@ -65,10 +83,10 @@ func (r Runtime) call(ctx context.Context, takes time.Duration, method string, r
 	ctx, cancel := context.WithTimeoutCause(ctx, takes,
 		fmt.Errorf("the container runtime at %s has not answered %s within %s", r.Address, method, takes))
 	defer cancel()
-	reply, err := probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1.RuntimeService/"+method, request)
+	reply, err := probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1."+method, request)
 	var status *probe.GRPCError
 	if errors.As(err, &status) && status.Status == unimplemented {
-		reply, err = probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1alpha2.RuntimeService/"+method, request)
+		reply, err = probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1alpha2."+method, request)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -103,6 +121,33 @@ func pod(message []byte) (p host.Pod, err error) {
 		err = errors.New("the container runtime listed a pod without an id")
 	}
 	return p, err
+}
+
+// image reads an Image.
+func image(message []byte) (i host.Image, err error) {
+	err = fields(message, func(number protowire.Number, value []byte) error {
+		switch number {
+		case 1:
+			i.ID = string(value)
+		case 2: // repo_tags
+			i.Tags = append(i.Tags, string(value))
+		case 3: // repo_digests
+			i.Digests = append(i.Digests, string(value))
+		case 4:
+			size, n := protowire.ConsumeVarint(value)
+			i.Size = size
+			return protowire.ParseError(min(n, 0))
+		case 8:
+			pinned, n := protowire.ConsumeVarint(value)
+			i.Pinned = pinned != 0
+			return protowire.ParseError(min(n, 0))
+		}
+		return nil
+	})
+	if err == nil && i.ID == "" {
+		err = errors.New("the container runtime listed an image without an id")
+	}
+	return i, err
 }
 
 // fields gives the fields of a message: the content of strings and messages, the encoded value of others.

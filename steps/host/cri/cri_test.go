@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"reflect"
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -27,5 +28,25 @@ func TestPod(t *testing.T) {
 	}
 	if have, err := pod(ended[:len(ended)-1]); err == nil {
 		t.Errorf("a message that is cut off: %+v", have)
+	}
+}
+
+// TestImage reads images as a runtime lists them: field 4 is the size, field 8 says that the kubelet keeps the image.
+func TestImage(t *testing.T) {
+	text := func(b []byte, number protowire.Number, text string) []byte {
+		return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), text)
+	}
+	message := text(text(text(nil, 1, "sha256:0a"), 2, "pause:3.10"), 3, "pause@sha256:0b")
+	message = protowire.AppendVarint(protowire.AppendTag(message, 4, protowire.VarintType), 300<<20)
+	message = text(protowire.AppendVarint(protowire.AppendTag(message, 8, protowire.VarintType), 1), 6, "user")
+	want := host.Image{ID: "sha256:0a", Tags: []string{"pause:3.10"}, Digests: []string{"pause@sha256:0b"},
+		Size: 300 << 20, Pinned: true}
+	if have, err := image(message); err != nil || !reflect.DeepEqual(have, want) {
+		t.Errorf("%+v, %v, want %+v", have, err, want)
+	}
+	for _, bad := range [][]byte{message[:len(message)-1], text(nil, 2, "no id")} {
+		if have, err := image(bad); err == nil {
+			t.Errorf("%x is read as %+v", bad, have)
+		}
 	}
 }

@@ -58,6 +58,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"survey/routes", (*suite).routes},
 		{"survey/listeners", (*suite).listeners},
 		{"survey/hns", (*suite).hnsNetworks},
+		{"survey/events", (*suite).events},
+		{"survey/images", (*suite).images},
 		{"cancelled", (*suite).cancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {

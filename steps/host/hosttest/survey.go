@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -147,6 +148,48 @@ func (s *suite) hnsNetworks() {
 			s.Errorf("network %s: %+v, %v", n.Name, have, err)
 		}
 	}
+}
+
+// events: the newest entries of the event log come first, and no others than those that were asked for.
+func (s *suite) events() {
+	const manager = "Service Control Manager"
+	for _, bad := range [][]string{nil, {""}, {"a' or 'b"}} {
+		_, err := s.Host.Events(s.ctx, "System", bad, 1)
+		s.is("bad sources", err, fs.ErrInvalid)
+	}
+	_, err := s.Host.Events(s.ctx, "System", []string{manager}, host.MaxEvents+1)
+	s.is("too many", err, fs.ErrInvalid)
+	list, err := s.Host.Events(s.ctx, "System", []string{manager, "nodejoin-test-absent"}, 3)
+	if !s.Registry || errors.Is(err, host.ErrUnsupported) { // Wine has none
+		s.is("list", err, host.ErrUnsupported)
+		return
+	}
+	s.must(err)
+	if len(list) > 3 {
+		s.Errorf("%d entries, 3 at most were asked for", len(list))
+	}
+	for i, e := range list {
+		if e.Source != manager || e.Text == "" || e.Level == "" || e.Time.IsZero() {
+			s.Errorf("an entry is incomplete or was not asked for: %+v", e)
+		}
+		if i > 0 && e.Time.After(list[i-1].Time) {
+			s.Errorf("%s comes after %s", e.Time, list[i-1].Time)
+		}
+	}
+	list, err = s.Host.Events(s.ctx, "Application", []string{"nodejoin-test-absent"}, 3)
+	s.must(err)
+	s.equal("entries of a source that there is not", len(list), 0)
+	_, err = s.Host.Events(s.ctx, "nodejoin-test-absent", []string{manager}, 3)
+	s.is("absent channel", err, fs.ErrNotExist)
+}
+
+// images: a pipe that does not exist is absence, not a runtime without images.
+func (s *suite) images() {
+	if s.AbsentPipe == "" {
+		s.Skip("no pipe that does not exist")
+	}
+	_, err := s.Host.Images(s.ctx, s.AbsentPipe)
+	s.is("images of nothing", err, fs.ErrNotExist)
 }
 
 // probeAPI: a server with an unknown certificate answers with its clock.

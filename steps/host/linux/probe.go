@@ -27,6 +27,12 @@ func (h *Host) Pods(ctx context.Context, address string) ([]host.Pod, error) {
 	return pods, failed("list pods of", address, err)
 }
 
+// Images lists the images of a container runtime.
+func (h *Host) Images(ctx context.Context, address string) ([]host.Image, error) {
+	images, err := cri.Runtime{Dial: probe.Unix, Address: address}.Images(ctx)
+	return images, failed("list images of", address, err)
+}
+
 // RemovePod stops and removes a pod of a container runtime.
 func (h *Host) RemovePod(ctx context.Context, address, id string) error {
 	return failed("remove pod", id, cri.Runtime{Dial: probe.Unix, Address: address}.Remove(ctx, id))
@@ -54,6 +60,14 @@ func unsupported(ctx context.Context, op, subject string) error {
 // RegistryValue is host.ErrUnsupported.
 func (h *Host) RegistryValue(ctx context.Context, key, name string) (host.RegistryValue, error) {
 	return host.RegistryValue{}, unsupported(ctx, "read registry value", key+`\`+name)
+}
+
+// Events is host.ErrUnsupported.
+func (h *Host) Events(ctx context.Context, channel string, sources []string, most int) ([]host.Event, error) {
+	if err := host.CheckEvents(channel, sources, most); err != nil {
+		return nil, failed("read event log", channel, err)
+	}
+	return nil, unsupported(ctx, "read event log", channel)
 }
 
 // RegistryNames is host.ErrUnsupported.

@@ -26,6 +26,10 @@ type Quirks struct {
 	Excluded  []host.PortRange   `json:"excluded,omitempty"`  // ports that no program gets
 	Networks  []host.HNSNetwork  `json:"networks,omitempty"`  // HNS networks besides flanneld's
 	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints; the simulated programs create none
+	// Images are those that containerd has; the simulated programs pull none.
+	Images []host.Image `json:"images,omitempty"`
+	// Events are the entries of the event log, by channel; the simulated programs write none.
+	Events map[string][]host.Event `json:"events,omitempty"`
 	// API is why an API server does not answer: "name" (the name cannot be resolved), or the text of an error;
 	// "" = it answers.
 	API string `json:"api,omitempty"`

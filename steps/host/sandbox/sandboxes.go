@@ -109,6 +109,20 @@ func (h *Host) Pods(ctx context.Context, cri string) ([]host.Pod, error) {
 	return out, err
 }
 
+// Images lists the images of the played containerd.
+func (h *Host) Images(ctx context.Context, cri string) ([]host.Image, error) {
+	var out []host.Image
+	err := h.view(ctx, "list images of", cri, func(s *state) error {
+		if h.serverOf(s, cri) != containerd {
+			return fs.ErrNotExist
+		}
+		q, err := h.ask(ctx, "Images", cri)
+		out = host.SortImages(append([]host.Image{}, q.Images...))
+		return err
+	})
+	return out, err
+}
+
 // RemovePod ends a pod with its shim.
 func (h *Host) RemovePod(ctx context.Context, cri, id string) error {
 	return failed("remove pod", id, h.change(ctx, func(s *state) error {

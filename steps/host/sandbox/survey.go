@@ -189,3 +189,30 @@ func (h *Host) ProbeTCP(ctx context.Context, address string) error {
 	}
 	return failed("connect to", address, err)
 }
+
+// Events are those of the quirks.
+func (h *Host) Events(ctx context.Context, channel string, sources []string, most int) ([]host.Event, error) {
+	const op = "read event log"
+	if err := host.CheckEvents(channel, sources, most); err != nil {
+		return nil, failed(op, channel, err)
+	}
+	q, err := h.ask(ctx, "Events", channel)
+	if err != nil {
+		return nil, err
+	}
+	if !h.windows() {
+		return nil, failed(op, channel, host.ErrUnsupported)
+	}
+	known, ok := q.Events[channel]
+	if !ok && channel != "System" && channel != "Application" {
+		return nil, failed(op, channel, fs.ErrNotExist)
+	}
+	out := []host.Event{}
+	for _, e := range known {
+		if slices.ContainsFunc(sources, func(s string) bool { return strings.EqualFold(s, e.Source) }) {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b host.Event) int { return b.Time.Compare(a.Time) })
+	return out[:min(len(out), most)], nil
+}

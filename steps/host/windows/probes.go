@@ -41,6 +41,12 @@ func (h *Host) Pods(ctx context.Context, address string) ([]host.Pod, error) {
 	return pods, failed("list pods of", address, err)
 }
 
+// Images lists the images of a container runtime.
+func (h *Host) Images(ctx context.Context, address string) ([]host.Image, error) {
+	images, err := cri.Runtime{Dial: dialPipe, Address: address}.Images(ctx)
+	return images, failed("list images of", address, err)
+}
+
 // RemovePod stops and removes a pod of a container runtime.
 func (h *Host) RemovePod(ctx context.Context, address, id string) error {
 	return failed("remove pod", id, cri.Runtime{Dial: dialPipe, Address: address}.Remove(ctx, id))
