@@ -19,7 +19,7 @@ import (
 )
 
 // maxModules bounds modules inside each other.
-const maxModules = 20
+const maxModules = 10
 
 // moduleBlocks are the blocks that a module may have.
 var moduleBlocks = []string{"variable", "locals", "output", "check", "module"}
