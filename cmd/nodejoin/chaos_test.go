@@ -27,8 +27,8 @@ import (
 // killed. After each run every machine matches its plan or was reported, and no process or goroutine is left. At the
 // end a single run without faults converges, and a leave restores each machine.
 //
-// NODEJOIN_CHAOS sets how long it runs (20m). Less than 10 minutes, and the default is much less, is for fewer machines
-// and for faults that do not take long. NODEJOIN_CHAOS_SEED repeats the random choices.
+// NODEJOIN_CHAOS sets how long it runs (20m). Less than 10 minutes, and the default is much less, is for fewer
+// machines and for faults that do not take long. NODEJOIN_CHAOS_SEED repeats the random choices.
 func TestChaos(t *testing.T) {
 	long, boxes := 4*time.Second, 8
 	if text := os.Getenv("NODEJOIN_CHAOS"); text != "" {

@@ -128,7 +128,7 @@ func joinedFor(t *testing.T, d drawn) *joined {
 
 func open(t *testing.T, w *world) *sandbox.Host {
 	t.Helper()
-	n := w.compile().Nodes[0]
+	n := w.known().Nodes[0]
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: n.Connection.Sandbox.Path, OS: n.OS,
 		Build: n.Connection.Sandbox.Build, IP: n.Connection.Sandbox.IP, IP6: n.Connection.Sandbox.IP6,
 		Hostname: "win-1",

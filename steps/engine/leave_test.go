@@ -60,7 +60,7 @@ func (w *world) leave(limit int64, o engine.LeaveOptions) (*engine.LeaveReport, 
 // box opens the machine of the first node; cluster opens the cluster.
 func (w *world) box() (*sandbox.Host, string) {
 	w.t.Helper()
-	s := w.compile().Nodes[0].Connection.Sandbox
+	s := w.known().Nodes[0].Connection.Sandbox
 	h, err := sandbox.Open(context.Background(), sandbox.Config{Path: s.Path, IP: s.IP, Hostname: "win-1",
 		ClusterDir: s.ClusterDir})
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *world) box() (*sandbox.Host, string) {
 
 func (w *world) cluster() *sandbox.Cluster {
 	w.t.Helper()
-	c := w.compile().Cluster
+	c := w.known().Cluster
 	api, err := sandbox.OpenCluster(context.Background(), sandbox.ClusterConfig{Dir: c.Sandbox, PodCIDR: c.PodCIDR})
 	if err != nil {
 		w.t.Fatal(err)

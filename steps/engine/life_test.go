@@ -84,7 +84,7 @@ func TestDroppedConnections(t *testing.T) {
 func TestExpiredToken(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
-	cluster := w.compile().Cluster
+	cluster := w.known().Cluster
 	w.before = func(req executor.Request) {
 		if !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool { return s.ID == "kubelet" }) {
 			return
@@ -124,7 +124,7 @@ func TestDriftIsFixedAlone(t *testing.T) {
 	w := newWorld(t)
 	w.mustConverge()
 	h, dir := w.box()
-	other := w.compile().Nodes[1].Connection.Sandbox.Path
+	other := w.known().Nodes[1].Connection.Sandbox.Path
 	ctx := t.Context()
 	for _, c := range []struct {
 		name  string
@@ -187,7 +187,7 @@ func TestDeletedPrograms(t *testing.T) {
 	w := newWorld(t)
 	w.one = true
 	w.mustConverge()
-	box := w.compile().Nodes[0].Connection.Sandbox.Path
+	box := w.known().Nodes[0].Connection.Sandbox.Path
 	for _, name := range []string{"kubelet.exe", "flanneld.exe"} {
 		if err := os.Remove(filepath.Join(box, "C", "k", name)); err != nil {
 			t.Fatal(err)

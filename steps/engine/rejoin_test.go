@@ -53,7 +53,7 @@ func (w *world) deleteNode(name string) {
 // otherSubnet makes the cluster assign another part of the pod network to the next Node of that name.
 func (w *world) otherSubnet(name, subnet string) {
 	w.t.Helper()
-	path := filepath.Join(w.compile().Cluster.Sandbox, "cluster.json")
+	path := filepath.Join(w.known().Cluster.Sandbox, "cluster.json")
 	raw, err := os.ReadFile(path)
 	var state map[string]any
 	if err = errors.Join(err, json.Unmarshal(raw, &state)); err != nil {
@@ -123,7 +123,7 @@ func (w *world) put(path, text string) {
 func (w *world) wantJoined(name string) {
 	w.t.Helper()
 	n := w.node(name)
-	if !n.Ready || n.Unschedulable || n.Annotations[kube.PlanOf] != w.compile().Cluster.Name {
+	if !n.Ready || n.Unschedulable || n.Annotations[kube.PlanOf] != w.known().Cluster.Name {
 		w.t.Errorf("the Node is %+v", n)
 	}
 	if n.Labels["example.com/pool"] != "windows" || len(n.Taints) != 1 {

@@ -61,7 +61,7 @@ func (w *world) quiet() error {
 
 // pairs is how many pairs of plans are drawn, by the environment.
 func pairs(t *testing.T) (n int, seed uint64) {
-	n, seed = 8, uint64(time.Now().UnixNano())
+	n, seed = 4, uint64(time.Now().UnixNano())
 	if testing.Short() {
 		n = 1
 	}
@@ -164,7 +164,7 @@ func newDrawnWorld(t *testing.T, a, b drawn) *world {
 	w := newWorld(t)
 	w.downgrade, w.bound = true, time.Minute
 	w.write(a)
-	n := w.compile().Nodes[0]
+	n := w.known().Nodes[0]
 	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: n.Connection.Sandbox.Path, OS: n.OS,
 		Build: n.Connection.Sandbox.Build, IP: n.Connection.Sandbox.IP,
 		IP6: n.Connection.Sandbox.IP6, Hostname: "win-1", DataDir: n.DataDir,

@@ -179,4 +179,4 @@ func TestWholeLife(t *testing.T) {
 }
 
 // sandboxDir returns the folder of the first machine.
-func (w *world) sandboxDir() string { return w.compile().Nodes[0].Connection.Sandbox.Path }
+func (w *world) sandboxDir() string { return w.known().Nodes[0].Connection.Sandbox.Path }

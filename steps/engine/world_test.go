@@ -47,7 +47,9 @@ type world struct {
 	checkDrops atomic.Int64
 	events     []event.Event
 	quick      bool
-	members    []string // names of all nodes; compile sets it
+	members    []string       // names of all nodes; compile sets it
+	last       *plan.Compiled // what compile has returned
+	lastOf     string         // and the source of it
 
 	bound         time.Duration // of one apply, default an hour
 	parallel      int
@@ -147,7 +149,37 @@ func (w *world) compile() *plan.Compiled {
 			c.Nodes[i].Connection.Type = "local" // Connect opens its sandbox
 		}
 	}
+	w.last, w.lastOf = c, w.source()
 	return c
+}
+
+// known returns the plan for its names and paths, not for a run: the one that was compiled last, while its source is
+// the same. Half of the plans that tests compile would be for that.
+func (w *world) known() *plan.Compiled {
+	w.t.Helper()
+	if w.last == nil || w.lastOf != w.source() {
+		return w.compile()
+	}
+	return w.last
+}
+
+// source is everything that compile makes a plan of, but the agent.
+func (w *world) source() string {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.dir, "*.hcl"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%v %q %q\n", w.one, w.skip, w.self)
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%q %d\n%s", f, len(b), b)
+	}
+	return out.String()
 }
 
 func (w *world) killed() error {
