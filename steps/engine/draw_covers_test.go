@@ -39,6 +39,7 @@ var notDrawn = map[string]string{
 	"check*":                             "asked of the plan itself; no step comes of it",
 	"data*":                              "a value that the controller reads; no step comes of it",
 	"output*":                            "a value for the reader; no step comes of it",
+	"module*":                            "values that the compiler computes; no step comes of it",
 }
 
 func excepted(name string) bool {
