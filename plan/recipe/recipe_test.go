@@ -136,7 +136,8 @@ func TestContainerdLogEnds(t *testing.T) {
 		}
 		specs := expand(t, in)
 		at := slices.IndexFunc(specs, func(s steps.Spec) bool { return s.ID == "node_steps" })
-		if at < 0 || !strings.Contains(string(specs[at].Args), `containerd\\\\containerd.log`) {
+		if at < 0 || !strings.Contains(string(specs[at].Args), `containerd\\\\containerd.log`) ||
+			!strings.Contains(string(specs[at].Args), `\"name\": \"containerd\"`) {
 			t.Errorf("%s: nothing cuts containerd's log", name)
 		}
 		if !slices.ContainsFunc(specs, func(s steps.Spec) bool { return s.ID == "node_service" }) {

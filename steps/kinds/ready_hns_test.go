@@ -75,4 +75,9 @@ func TestHNSGateWithoutVNI(t *testing.T) {
 	if r := stepstest.Apply(t, h, stepstest.Memory{}, hnsGate()); r.Err != nil {
 		t.Errorf("%+v", r.Err)
 	}
+	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{stepstest.Spec("hns_network", "n",
+		&kinds.HNSNetwork{Name: "flannel.4096", Type: "Overlay", Subnet: "10.244.3.0/24", VNI: 4096})})
+	if r.Err != nil || len(r.Changed) > 0 {
+		t.Errorf("the step that makes such a network: changed %v, %+v", r.Changed, r.Err)
+	}
 }
