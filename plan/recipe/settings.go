@@ -84,11 +84,14 @@ func (b *build) setting(s Setting, after ...string) {
 func FirewallID(name string) string { return "allow_" + name }
 
 func firewallSetting(r FirewallRule) Setting {
+	rule := &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
+		Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
+		Enabled: true, Remote: strings.Join(r.Remote, ",")}}
+	if rule.Name == wayInRule && rule.Protocol == "tcp" {
+		rule.Listener = sshService
+	}
 	return Setting{ID: FirewallID(r.Name), Kind: "firewall_rule",
-		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Keep: r.Keep, Source: r.Source,
-		Args: &kinds.FirewallRule{FirewallRule: host.FirewallRule{Name: "nodejoin-" + r.Name, DisplayName: r.Name,
-			Description: "Managed by nodejoin", Direction: "in", Action: "allow", Protocol: r.Protocol, Ports: r.Ports,
-			Enabled: true, Remote: strings.Join(r.Remote, ",")}}}
+		Title: fmt.Sprintf("Firewall: %s/%s in", r.Ports, r.Protocol), Keep: r.Keep, Source: r.Source, Args: rule}
 }
 
 // proxyEnvironment sets the variables for the whole machine. On Linux, programs also read the lower-case

@@ -16,7 +16,8 @@ func TestWayIn(t *testing.T) {
 		n := newNode(t, func(in *recipe.Input, _ string) { in.SSHPort, in.Network.Placeholder = 2222, placeholder })
 		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" })
 		if i < 0 || !strings.Contains(string(n.specs[i].Args), `"name":"nodejoin-ssh"`) ||
-			!strings.Contains(string(n.specs[i].Args), `"ports":"2222"`) || !n.specs[i].UntilLeave {
+			!strings.Contains(string(n.specs[i].Args), `"ports":"2222"`) ||
+			!strings.Contains(string(n.specs[i].Args), `"listener":"sshd"`) || !n.specs[i].UntilLeave {
 			t.Fatalf("no rule for SSH: %+v", n.specs)
 		}
 		for _, s := range n.specs {

@@ -24,6 +24,9 @@ func (b *build) winWayIn() {
 	}
 }
 
+// sshService is that of OpenSSH. A router may forward another port to the one at which it listens.
+const sshService = "sshd"
+
 // wayInRule is the rule that keeps SSH open, which is also that of a block `allow "ssh"`.
 const wayInRule = "nodejoin-ssh"
 
@@ -43,12 +46,15 @@ func (b *build) winFirewall(id, name, what, protocol, ports string) *steps.Spec 
 		b.leave(id)
 		return nil
 	}
-	s := b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol),
-		&kinds.FirewallRule{FirewallRule: host.FirewallRule{
-			Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
-			Protocol: protocol, Ports: ports, Enabled: true,
-			Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
-		}}, "require")
+	rule := &kinds.FirewallRule{FirewallRule: host.FirewallRule{
+		Name: name, DisplayName: what, Description: "Managed by nodejoin", Direction: "in", Action: "allow",
+		Protocol: protocol, Ports: ports, Enabled: true,
+		Remote: strings.Join(b.in.Settings.Firewall.Remote, ","),
+	}}
+	if name == wayInRule {
+		rule.Listener = sshService
+	}
+	s := b.add(id, "firewall_rule", fmt.Sprintf("Firewall: %s/%s in", ports, protocol), rule, "require")
 	s.Keep = b.in.Settings.Firewall.Keep
 	return s
 }

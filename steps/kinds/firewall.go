@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 
 	"nodejoin/steps"
@@ -25,7 +27,8 @@ var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS
 // FirewallRule is a firewall rule by its unique name.
 type FirewallRule struct {
 	host.FirewallRule
-	Absent bool `json:"absent,omitempty" doc:"the rule must not exist"`
+	Absent   bool   `json:"absent,omitempty" doc:"the rule must not exist"`
+	Listener string `json:"listener,omitempty" doc:"a service; the rule is for the ports at which it listens, too"`
 }
 
 func (f *FirewallRule) thing(string) steps.Thing {
@@ -37,10 +40,40 @@ func (f *FirewallRule) Check(ctx context.Context, r host.Reader, e *steps.Env) (
 		return steps.Change{}, err
 	}
 	have, err := f.read(ctx, r)
+	if err == nil {
+		f, err = f.withListener(ctx, r)
+	}
 	if err != nil {
 		return steps.Change{}, err
 	}
 	return f.diff(have), nil
+}
+
+// withListener is the rule with the ports at which its Listener listens now. A router may forward another port to one
+// of them, which the plan does not know.
+func (f *FirewallRule) withListener(ctx context.Context, r host.Reader) (*FirewallRule, error) {
+	if f.Listener == "" || f.Ports == "" {
+		return f, nil
+	}
+	svc, err := r.Service(ctx, f.Listener)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && svc.PID == 0 {
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	list, err := r.Listeners(ctx)
+	if err != nil && !errors.Is(err, host.ErrUnsupported) {
+		return f, err
+	}
+	out := *f
+	for _, l := range list {
+		port := strconv.Itoa(int(l.Port))
+		if l.PID == svc.PID && l.Protocol == f.Protocol && !slices.Contains(strings.Split(out.want().Ports, ","), port) {
+			out.Ports += "," + port
+		}
+	}
+	return &out, nil
 }
 
 func (f *FirewallRule) read(ctx context.Context, r host.NetworkReader) (*host.FirewallRule, error) {
@@ -63,6 +96,8 @@ func (f *FirewallRule) validate() error {
 		return steps.Invalid("firewall rule %s: action %q is neither allow nor block", f.Name, f.Action)
 	case !host.ValidAddresses(f.Remote) && !steps.HasRef(f.Remote):
 		return steps.Invalid("firewall rule %s: remote %q is not a list of addresses and networks", f.Name, f.Remote)
+	case f.Listener != "" && f.Direction != "in":
+		return steps.Invalid("firewall rule %s: listener goes with the direction in", f.Name)
 	case f.Protocol != "tcp" && f.Protocol != "udp":
 		return steps.Invalid("firewall rule %s: protocol %q is neither tcp nor udp", f.Name, f.Protocol)
 	}
@@ -123,6 +158,9 @@ func (f *FirewallRule) key() record.Key { return record.FirewallRule.Of(f.Name) 
 
 func (f *FirewallRule) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
 	have, err := f.read(ctx, h)
+	if err == nil {
+		f, err = f.withListener(ctx, h)
+	}
 	if err != nil {
 		return steps.Outcome{}, err
 	}

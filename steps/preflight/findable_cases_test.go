@@ -1,16 +1,12 @@
 package preflight_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
 
 	"nodejoin/steps"
-	"nodejoin/steps/event"
-	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
-	"nodejoin/steps/kinds"
 	"nodejoin/steps/stepstest"
 )
 
@@ -302,31 +298,3 @@ func TestSSHOfPublicNetworks(t *testing.T) {
 
 // openFirewall is the registry key with the settings of the firewall for public networks.
 const openFirewall = `HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy\PublicProfile`
-
-// forwarded is a machine behind a router that forwards another port to its sshd.
-type forwarded struct{ host.Host }
-
-func (f forwarded) Listeners(ctx context.Context) ([]host.Listener, error) {
-	svc, err := f.Service(ctx, "sshd")
-	return []host.Listener{{Protocol: "tcp", Port: 5985, PID: 4}, {Protocol: "tcp", Port: 22, PID: svc.PID}}, err
-}
-
-// TestForwardedSSH: the plan's rule is for the port of the connection. It keeps SSH reachable only if sshd listens on
-// that port.
-func TestForwardedSSH(t *testing.T) {
-	for port, want := range map[int]bool{2222: true, 22: false} {
-		s := stepstest.NewSurvey(t)
-		narrowSSH(s, false)
-		s.Args.SSHPort, s.Args.FirewallOff = port, false
-		s.Running("sshd")
-		x := executor.NewExecutor(kinds.Catalog(), forwarded{s.Open()}, stepstest.Memory{}, func(event.Event) {})
-		reply, err := x.Check(t.Context(),
-			executor.Request{Node: s.Node, Steps: []steps.Spec{stepstest.Spec("preflight", "p", &s.Args)}})
-		stepstest.Must(t, err)
-		list := reply.Results[0].Change.Findings
-		have := slices.ContainsFunc(list, func(f steps.Finding) bool { return f.ID == "ssh-profile-later" })
-		if have != want {
-			t.Errorf("port %d: found %v, want %v: %+v", port, have, want, list)
-		}
-	}
-}

@@ -63,14 +63,8 @@ var sshChecks = []preflightCheck{
 // sshProfile looks whether public networks may reach SSH where the plan makes no rule for it.
 func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
 	port := s.q.SSHPort
-	if port == 0 {
+	if port == 0 || !s.q.FirewallOff { // the plan's rule is for the port of the connection and those of sshd
 		return nil, nil
-	}
-	if !s.q.FirewallOff { // the plan's rule is for the port of the connection
-		var err error
-		if port, err = forwardedTo(ctx, s); err != nil || port == 0 {
-			return nil, err
-		}
 	}
 	if a, has, err := s.owner(ctx); err != nil || has && strings.HasPrefix(a.Name, "vEthernet") {
 		return nil, err // the switch is there already
@@ -88,33 +82,6 @@ func sshProfile(ctx context.Context, s *pass) ([]observed, error) {
 	}
 	return found("admit SSH in all profiles: Set-NetFirewallRule -Name "+openSSHRule+" -Profile Any",
 		"the firewall rule %s is for these profiles only: %s", openSSHRule, strings.Join(profiles, ", "))
-}
-
-// forwardedTo is the port at which OpenSSH listens where that is not the one of the connection, as behind a router
-// that forwards one to the other; 0 = it is, or nothing is known.
-func forwardedTo(ctx context.Context, s *pass) (int, error) {
-	svc, err := s.r.Service(ctx, sshService)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil || svc.PID == 0 {
-		return 0, err
-	}
-	list, err := s.r.Listeners(ctx)
-	if err != nil && !errors.Is(err, host.ErrUnsupported) {
-		return 0, err
-	}
-	port := 0
-	for _, l := range list {
-		if l.Protocol != "tcp" || l.PID != svc.PID {
-			continue
-		}
-		if int(l.Port) == s.q.SSHPort {
-			return 0, nil
-		}
-		port = int(l.Port)
-	}
-	return port, nil
 }
 
 // publicReachesSSH reports whether the firewall is off in public networks, or one of its rules admits the port there.
