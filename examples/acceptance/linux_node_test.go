@@ -284,9 +284,9 @@ func TestLinuxNodeUnits(t *testing.T) {
 	b.wantRestarted(ctx, "kubelet")
 	wantNothing(ctx, t, args)
 	t.Run("less", func(t *testing.T) { args = b.wantLessLinux(ctx, t) })
-	b.daemon(ctx)
-	b.wantLeft(ctx, args, before)
-	b.wantNoShim(ctx)
+	b.workloads(ctx)
+	b.wantLeft(ctx, append([]string{"--delete-emptydir-data"}, args...), before)
+	b.wantNoContainer(ctx)
 }
 
 // wantRestarted: systemd restarts a service whose process was killed.
