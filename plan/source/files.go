@@ -155,7 +155,7 @@ func Find(path string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, noFiles{path}
+		return nil, noFilesError{path}
 	}
 	slices.Sort(out)
 	return out, nil
@@ -164,14 +164,14 @@ func Find(path string) ([]string, error) {
 // ErrNoFiles is in the error of Find for a folder without plan files.
 var ErrNoFiles = errors.New("no plan files")
 
-type noFiles struct{ path string }
+type noFilesError struct{ path string }
 
-func (e noFiles) Error() string {
+func (e noFilesError) Error() string {
 	return fmt.Sprintf("%s holds no file that ends in %s; name the folder of a plan, or write a first one with "+
 		"'nodejoin init'", e.path, Suffix)
 }
 
-func (e noFiles) Is(target error) bool { return target == ErrNoFiles }
+func (e noFilesError) Is(target error) bool { return target == ErrNoFiles }
 
 // ReadFile reads a regular file of at most MaxFile bytes. Devices and pipes,
 // which may never end, are refused.

@@ -165,6 +165,7 @@ func windowsSteps() map[string][]choice {
   ports        = "9999"
   program      = "C:\\site\\svc.exe"
   remote       = "10.0.0.9"
+  listener     = "site"
   enabled      = true
 }`),
 		"service": args("steps", `step "file" "exe" {

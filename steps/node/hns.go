@@ -40,6 +40,19 @@ func (g *guard) seeHNS(ctx context.Context) (now steps.HNSSeen, ok bool) {
 	return now, true
 }
 
+// known reads what HNS and its network are known by. nil = that cannot be asked now, or the network is not there.
+func (g *guard) known(ctx context.Context) *known {
+	now, ok := g.seeHNS(ctx)
+	if !ok || now.Network == "" {
+		return nil
+	}
+	list, err := g.endpointsOf(ctx, now.Network)
+	if err != nil {
+		return nil
+	}
+	return &known{now, list}
+}
+
 // restarts is the step of Guard.Restart; nil = there is none.
 func (g *guard) restarts() *kinds.Service {
 	i := slices.IndexFunc(g.plan.Steps, func(s steps.Spec) bool { return s.ID == g.plan.Guard.Restart })

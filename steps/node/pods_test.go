@@ -18,6 +18,30 @@ type withPods struct {
 	ended []string
 	lost  bool // HNS has forgotten the endpoints
 	over  bool // the pods have ended by themselves
+	// goes counts the calls of the machine until the network goes, before the last of them; 0 = it stays.
+	goes int
+}
+
+// tick is called before each call that HNS or the container runtime answers.
+func (p *withPods) tick(ctx context.Context) error {
+	if p.goes--; p.goes != 0 {
+		return nil
+	}
+	return p.DeleteHNSNetwork(ctx, network)
+}
+
+func (p *withPods) HNSNetwork(ctx context.Context, name string) (host.HNSNetwork, error) {
+	if err := p.tick(ctx); err != nil {
+		return host.HNSNetwork{}, err
+	}
+	return p.Host.HNSNetwork(ctx, name)
+}
+
+func (p *withPods) Service(ctx context.Context, name string) (host.Service, error) {
+	if err := p.tick(ctx); err != nil {
+		return host.Service{}, err
+	}
+	return p.Host.Service(ctx, name)
 }
 
 func (p *withPods) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
@@ -74,6 +98,31 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestPodsEndWhenever: the guard ends pods that lost their network, whatever it was looking at when the network went.
+func TestPodsEndWhenever(t *testing.T) {
+	for goes := 1; goes < 30; goes++ {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+			h := &withPods{Host: m.Host}
+			opt := m.options(h)
+			opt.Pause = 0
+			ended := make(chan error)
+			go func() { ended <- Run(ctx, opt) }()
+			time.Sleep(90 * time.Second)
+			h.goes = goes
+			time.Sleep(time.Hour)
+			if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
+				t.Errorf("gone before call %d: ended %v, want %v", goes, h.ended, want)
+			}
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestPodsEndWithTheirEndpoints: the guard ends pods if a restart of HNS keeps the network but loses their endpoints.

@@ -39,11 +39,8 @@ func (g *guard) round(ctx context.Context) error {
 	}
 	if len(l.wrong) == 0 && l.lost == "" {
 		g.settled, g.closed = true, nil
-		if now, ok := g.seeHNS(ctx); ok {
-			g.state.HNS = &now
-			if list, err := g.endpointsOf(ctx, now.Network); err == nil {
-				g.endpoints = list
-			}
+		if l.known != nil {
+			g.state.HNS, g.endpoints = &l.known.HNSSeen, l.known.endpoints
 		}
 	}
 	g.calmed(l)
@@ -60,7 +57,7 @@ func (g *guard) look(ctx context.Context) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	l := look{list: list}
+	l := look{list: list, known: g.known(ctx)} // first: what goes meanwhile is missed in the next round
 	if _, l.lost = g.hnsLost(ctx); l.lost != "" {
 		l.list = g.afterHNS(list, l.lost)
 	}
@@ -173,7 +170,7 @@ func (g *guard) fix(ctx context.Context, l look) (out look, err error) {
 			return l, fmt.Errorf("pods without a network are not ended: %w", err)
 		}
 	}
-	l.lost = ""
+	l.lost, l.known = "", g.known(ctx)
 	return l, nil
 }
 

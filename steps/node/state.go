@@ -109,12 +109,19 @@ func (g *guard) problems(list []steps.GuardProblem) {
 	g.state.Problems = list
 }
 
+// known is what HNS and its network are known by, with the endpoints of this machine.
+type known struct {
+	steps.HNSSeen
+	endpoints []host.HNSEndpoint
+}
+
 // look is what one look at the machine found.
 type look struct {
 	list  []steps.Spec         // the steps that are to be in order, in their order
 	wrong []steps.GuardProblem // those that are not
 	lost  string               // why HNS has lost its state; "" = it has not
 	by    *steps.LockHolder    // another run holds the machine, and is changing it; nil = none does
+	known *known               // HNS before the steps were looked at, or after they were fixed; nil = not known
 }
 
 // has reports whether a step is wrong.
