@@ -10,6 +10,10 @@ type RegistryHosts struct {
 	Registry string   // "docker.io" or "registry.example:5000"
 	Mirrors  []string // URLs that are tried first, in order; the registry itself comes last
 	CA       string   // file with the CA of the mirrors, or of the registry if it has none; "" = the machine's
+
+	// For the mirrors, or for the registry if it has none; "" = none.
+	Authorization    string // the header's value
+	Certificate, Key string // files of the client
 }
 
 // Render returns the file's text.

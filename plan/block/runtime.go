@@ -52,6 +52,15 @@ var registrySpec = &eval.Spec{Name: "registry", Labels: []string{"host"},
 		{Name: "ca", Typ: cty.String,
 			Doc: "CA of the mirrors, or of the registry where there are none, in PEM: file(\"ca.pem\"); default that of the " +
 				"machine"},
+		{Name: "username", Typ: cty.String, Doc: "user that logs in at the mirrors, or at the registry where there are " +
+			"none"},
+		{Name: "password_env", Typ: cty.String, Doc: "environment variable of the controller that holds the user's " +
+			"password or access token; it is kept on the machine, where only the system and administrators read it"},
+		{Name: "token_file", Typ: cty.String, Doc: "file on the controller, relative to the plan, with a token that the " +
+			"mirrors, or the registry, take as it is (Authorization: Bearer), instead of username and password"},
+		{Name: "client_certificate", Typ: cty.String, Doc: "certificate with which containerd proves who it is to the " +
+			"mirrors, or the registry, in PEM: file(\"client.pem\")"},
+		{Name: "client_key_file", Typ: cty.String, Doc: "file on the controller, relative to the plan, with its key in PEM"},
 		keepAttr,
 	}}
 
@@ -76,7 +85,7 @@ func decodeRuntime(sc *eval.Scope, root *eval.Spec, b *hcl.Block) *Runtime {
 	}
 	r.Version, r.Crictl = version(s, "version"), version(s, "crictl")
 	r.KeepCrictl = s.Bool(keepAttr.Name)
-	r.Registries = registries(s)
+	r.Registries = registries(s, r.Version)
 	r.Config = containerdConfig(s)
 	if r.Version == "" {
 		return r
@@ -201,7 +210,7 @@ func daemonConfig(s *eval.Section) map[string]any {
 }
 
 // registries reads the registry blocks of a containerd.
-func registries(s *eval.Section) []recipe.Registry {
+func registries(s *eval.Section, version string) []recipe.Registry {
 	var out []recipe.Registry
 	var sections []*eval.Section
 	seen := map[string]bool{}
@@ -214,9 +223,9 @@ func registries(s *eval.Section) []recipe.Registry {
 				"lower case, and a port if it has one, for example \"docker.io\" or \"registry.example:5000\".", r.Host)
 		case seen[strings.ReplaceAll(r.Host, ":", "")]:
 			s.FailAt(b.DefRange, "duplicate block", "There is another registry block for %q. Remove one of them.", r.Host)
-		case !in.Has("mirrors") && !in.Has("ca"):
-			s.FailAt(b.DefRange, "missing argument",
-				"The registry block has neither \"mirrors\" nor \"ca\", so it has no effect. Give one of them, or remove it.")
+		case len(in.Attrs) == 0 || len(in.Attrs) == 1 && in.Has(keepAttr.Name):
+			s.FailAt(b.DefRange, "missing argument", "The registry block has no mirrors, no CA and no credentials, so it has "+
+				"no effect. Give \"mirrors\", \"ca\" or \"username\", or remove it.")
 		}
 		seen[strings.ReplaceAll(r.Host, ":", "")] = true
 		for i, m := range r.Mirrors {
@@ -229,10 +238,12 @@ func registries(s *eval.Section) []recipe.Registry {
 			in.Fail("ca", "invalid certificate",
 				"The argument \"ca\" holds no certificate in PEM, or other content. Give file(\"ca.pem\").")
 		}
+		(&registryLogin{Section: in}).read(&r)
 		s.OK = s.OK && in.OK
 		out, sections = append(out, r), append(sections, in)
 	}
 	mirrorCAs(out, sections)
+	oneLoginEach(out, sections, version)
 	return out
 }
 

@@ -14,7 +14,12 @@ type Containerd struct {
 	// ConfigPath: the CRI plugin reads hosts.toml files below registry.config_path (containerd v1.5.18
 	// pkg/cri/config/config.go; absent in 1.4, whose mirrors are in config.toml).
 	ConfigPath bool
-	Assumed    string // as in Kubernetes
+	// HeaderForTokens: a header of hosts.toml is also sent to the server that gives tokens for the registry, so that an
+	// Authorization header there is a login at any registry (containerd/containerd#11092; v2.1.2
+	// core/remotes/docker/config/hosts.go, absent in v1.7.35). Before, it is one only at registries that ask for a
+	// password themselves.
+	HeaderForTokens bool
+	Assumed         string // as in Kubernetes
 	// Schema is the newest `version` of config.toml that it reads; it migrates older ones at every start.
 	Schema int
 	// BinDirs: the CNI section takes the list bin_dirs instead of bin_dir (containerd 2.1 release notes).
@@ -39,6 +44,7 @@ func LookupContainerd(version string) (Containerd, error) {
 	c.CRIv1 = !l.less(line{1, 6})
 	c.CRIv1alpha2 = l.less(line{2, 0})
 	c.ConfigPath = !l.less(line{1, 5})
+	c.HeaderForTokens = !l.less(line{2, 1})
 	c.BinDirs = !l.less(line{2, 1})
 	return c, nil
 }

@@ -144,21 +144,28 @@ func guard(name string, f function.Function) function.Function {
 // is an error, so that a plan does not silently compile to something else.
 func (sc *Scope) envFunc() function.Function {
 	f := stringFunc(func(a []string) (string, error) {
-		if sc.Files != nil && sc.Files.Confined {
-			return "", errors.New("with --untrusted a plan cannot read the environment")
+		v, ok, err := sc.Getenv(a[0])
+		if err == nil && !ok {
+			err = fmt.Errorf("the environment variable %s is not set; set it, or use a variable with a default", a[0])
 		}
-		if sc.env != nil {
-			if v, ok := sc.env(a[0]); ok {
-				return v, nil
-			}
-		}
-		return "", fmt.Errorf("the environment variable %s is not set; set it, or use a variable with a default", a[0])
+		return v, err
 	}, "name")
 	return function.New(&function.Spec{Params: f.Params(), Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			v, err := f.Call(args)
 			return v.Mark(sensitive), err
 		}})
+}
+
+// Getenv looks up the controller's environment. It fails where the plan must not read it.
+func (sc *Scope) Getenv(name string) (value string, set bool, err error) {
+	if sc.Files != nil && sc.Files.Confined {
+		return "", false, errors.New("with --untrusted a plan cannot read the environment")
+	}
+	if sc.env != nil {
+		value, set = sc.env(name)
+	}
+	return value, set, nil
 }
 
 // marking is a function of one value of any type that changes its marks alone.

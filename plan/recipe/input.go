@@ -114,7 +114,13 @@ type Registry struct {
 	Host    string   // as images name it, "docker.io" or "registry.example:5000"
 	Mirrors []string // URLs that are tried before it
 	CA      string   // PEM, for the mirrors, or for the registry itself if it has none; "" = the machine's
-	Keep    bool     // its files stay when the plan no longer has it
+
+	// Credentials for the mirrors, or for the registry itself if it has none; "" = none. Token excludes the user.
+	Username, Password string
+	Token              string // as the registry takes it
+	Certificate, Key   string // of a client, in PEM
+
+	Keep bool // its files stay when the plan no longer has it
 }
 
 // Manifest is a file of objects for the cluster. It is the same for all nodes of a plan, and each node

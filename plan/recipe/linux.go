@@ -117,15 +117,14 @@ func (b *build) linRuntime() {
 	if len(b.in.Runtime.Registries) > 0 {
 		certs = linContainerd + "/certs.d"
 	}
-	b.add("containerd_config", "file", "containerd configuration",
-		&kinds.File{Path: config, Content: b.withRuntimeConfig(b.render(templates.ContainerdLinux{
-			ConfigPath: certs,
-			Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
-			State: "/run/containerd", Address: linContainerdSocket,
-			Imports: linContainerd + "/conf.d/*.toml", Pause: b.pause(), CNIBin: linCNIBin, CNIConf: linCNIConf,
-			Runc:          linBin + "/runc",
-			SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
-		}))}, "containerd_dir")
+	b.runtimeConfig(config, b.render(templates.ContainerdLinux{
+		ConfigPath: certs,
+		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
+		State: "/run/containerd", Address: linContainerdSocket,
+		Imports: linContainerd + "/conf.d/*.toml", Pause: b.pause(), CNIBin: linCNIBin, CNIConf: linCNIConf,
+		Runc:          linBin + "/runc",
+		SystemdCgroup: steps.Ref("fact.systemd_cgroup"),
+	}), "containerd_dir")
 	b.add("containerd", "service", "Service containerd", &kinds.Service{
 		ServiceConfig: linService("containerd", "Container runtime", []string{linBin + "/containerd", "--config", config}),
 		Watch:         []string{linBin + "/containerd-shim-runc-v2", config},

@@ -100,19 +100,25 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.add("containerd_config", "file", "containerd configuration",
-		&kinds.File{Path: path, Content: b.withRuntimeConfig(b.render(c))}, "containerd_files")
+	b.runtimeConfig(path, b.render(c), "containerd_files")
 }
 
-// withRuntimeConfig merges what the plan gives of containerd's configuration into the rendered file.
-func (b *build) withRuntimeConfig(text string) string {
+// runtimeConfig adds containerd's configuration: what is rendered, with what the plan gives of it. With passwords of
+// registries in it, it is private.
+func (b *build) runtimeConfig(path, text, after string) {
+	file := &kinds.File{Path: path, Content: text}
 	own := b.in.Runtime.Config
-	if len(own) == 0 {
-		return text
+	if logins := b.registryLogins(); logins != nil {
+		own = Merge(logins, own)
+		file.Access, file.Sensitive = host.AccessPrivate, true
 	}
-	out, err := templates.MergeTOML(text, func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
-	b.fail(err)
-	return out
+	if len(own) > 0 {
+		var err error
+		file.Content, err = templates.MergeTOML(text,
+			func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
+		b.fail(err)
+	}
+	b.add("containerd_config", "file", "containerd configuration", file, after)
 }
 
 // winDocker adds dockerd as a service, or uses the one that the machine has. It logs to the Windows event log

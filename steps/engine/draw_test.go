@@ -281,6 +281,7 @@ func (w *world) write(d drawn) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.writeLogins()
 	if d.has("join kubeconfig") {
 		folder := filepath.Join(w.dir, ".sandbox", "kubeconfigs")
 		text, err := c.Kubeconfig(w.t.Context(), "win-1", "https://10.0.0.10:6443")
@@ -302,7 +303,7 @@ func (w *world) compiled() (*plan.Compiled, error) {
 	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch,
 		conn string) (steps.Source, error) {
 		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
-	}})
+	}, Env: drawnEnv})
 	if diags.HasErrors() {
 		return nil, diags
 	}
