@@ -35,6 +35,9 @@ func Dir(os, p string) string {
 	p = strings.TrimRight(strings.ReplaceAll(p, "/", `\`), `\`)
 	i := strings.LastIndex(p, `\`)
 	if i < 0 {
+		if len(p) == 2 && p[1] == ':' {
+			return p + `\` // a root is its own folder
+		}
 		return p
 	}
 	if i == 2 && len(p) > 1 && p[1] == ':' {

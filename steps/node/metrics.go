@@ -91,25 +91,25 @@ func (m *metrics) publish(ctx context.Context, plan steps.BootPlan, s steps.Guar
 	}
 }
 
-// safe refuses a file in a folder that others own or can change: they could have what is written with all rights lead
-// elsewhere. Where the folder is missing, the one above it counts.
+// safe refuses a file in a folder that others own or can change, or that lies in one: they could have what is written
+// with all rights lead elsewhere.
 func (m *metrics) safe(ctx context.Context, path string) error {
 	f, err := m.host.Facts(ctx)
 	if err != nil {
 		return err
 	}
-	for dir := host.Dir(f.OS, path); ; dir = host.Dir(f.OS, dir) {
+	for dir := path; dir != host.Dir(f.OS, dir); {
+		dir = host.Dir(f.OS, dir)
 		fi, err := m.host.Stat(ctx, dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && dir != host.Dir(f.OS, dir):
-			continue
+		case errors.Is(err, fs.ErrNotExist): // it is made, and those above count
 		case err != nil:
 			return err
 		case fi.Open:
 			return &host.Error{Op: "write into", Subject: dir, Err: host.ErrForeign}
 		}
-		return nil
 	}
+	return nil
 }
 
 // listen serves until close.

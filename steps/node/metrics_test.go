@@ -66,6 +66,7 @@ func TestMetrics(t *testing.T) {
 // TestMetricsInAForeignFolder: nothing is written with all rights into a folder that others own or can change.
 func TestMetricsInAForeignFolder(t *testing.T) {
 	for _, c := range []struct{ os, folder, path string }{
+		{"windows", `C:\app`, `C:\app\metrics\nodejoin.prom`},
 		{"windows", `C:\metrics`, `C:\metrics\nodejoin.prom`},
 		{"windows", `C:\metrics`, `C:\metrics\new\nodejoin.prom`},
 		{"linux", "/srv/metrics", "/srv/metrics/nodejoin.prom"},
@@ -75,7 +76,11 @@ func TestMetricsInAForeignFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Mkdir(t.Context(), c.folder, host.AccessDefault); err != nil {
+		made := c.folder
+		if strings.Contains(c.path, `\metrics\nodejoin`) {
+			made = host.Dir(c.os, c.path) // its own folder is ours, that above is not
+		}
+		if err := h.Mkdir(t.Context(), made, host.AccessDefault); err != nil {
 			t.Fatal(err)
 		}
 		quirks, err := json.Marshal(sandbox.Quirks{Open: []string{c.folder}})
