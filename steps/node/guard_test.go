@@ -149,6 +149,16 @@ func (m *machine) wantRunning(names ...string) {
 	}
 }
 
+// pid is the process of a service.
+func (m *machine) pid(service string) int {
+	m.t.Helper()
+	s, err := m.Service(m.t.Context(), service)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s.PID
+}
+
 func (m *machine) stop(names ...string) {
 	m.t.Helper()
 	for _, name := range names {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,17 @@ type withPods struct {
 	over  bool // the pods have ended by themselves
 	// goes counts the calls of the machine until the network goes, before the last of them; 0 = it stays.
 	goes int
+	// instead is what happens instead of that; nil = the network goes.
+	instead func() error
 }
 
 // tick is called before each call that HNS or the container runtime answers.
 func (p *withPods) tick(ctx context.Context) error {
 	if p.goes--; p.goes != 0 {
 		return nil
+	}
+	if p.instead != nil {
+		return p.instead()
 	}
 	return p.DeleteHNSNetwork(ctx, network)
 }
@@ -67,6 +73,9 @@ func (p *withPods) RemovePod(_ context.Context, cri, id string) error {
 	return nil
 }
 
+// between is a time between two looks of the guard.
+const between = time.Minute + 1500*time.Millisecond
+
 // TestPodsEndWithTheirNetwork: the guard ends pods that lost their network, once; it ends none because a service ends.
 func TestPodsEndWithTheirNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +86,7 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 		opt.Pause = 0
 		ended := make(chan error)
 		go func() { ended <- Run(ctx, opt) }()
-		time.Sleep(time.Minute)
+		time.Sleep(between)
 		m.stop("b")
 		time.Sleep(2 * time.Minute)
 		m.wantRunning("a", "b")
@@ -125,6 +134,87 @@ func TestPodsEndWhenever(t *testing.T) {
 	}
 }
 
+// TestServiceOfAnotherNetwork: somebody made the HNS network again between two looks. It differs in nothing but its ID;
+// the service that uses it is restarted, and the pods of the network that is gone end.
+func TestServiceOfAnotherNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+		h := &withPods{Host: m.Host}
+		opt := m.options(h)
+		opt.Pause = 0
+		ended := make(chan error)
+		go func() { ended <- Run(ctx, opt) }()
+		time.Sleep(between)
+		was, err := m.HNSNetwork(ctx, network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := m.pid("b")
+		if err := errors.Join(m.DeleteHNSNetwork(ctx, network), m.CreateHNSNetwork(ctx, host.HNSNetworkConfig{
+			Name: network, Type: "Overlay", Subnet: "10.244.3.0/24", Gateway: "10.244.3.1", VNI: 4096})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		m.wantRunning("a", "b")
+		if is, err := m.HNSNetwork(ctx, network); err != nil || is.ID == was.ID {
+			t.Fatalf("the network is not another one: %+v, %v", is, err)
+		}
+		if m.pid("b") == b {
+			t.Error("b was not restarted")
+		}
+		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
+			t.Errorf("ended %v, want %v", h.ended, want)
+		}
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestServiceRestartsWhenever: HNS restarts and keeps the network. The service that uses it, whose policies are lost, is
+// restarted after that, whatever the guard was doing when HNS restarted: looking, or fixing something else.
+func TestServiceRestartsWhenever(t *testing.T) {
+	for goes := 1; goes < 60; goes++ {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+			m.write(`C:\k\hns.exe`, "hns")
+			if err := errors.Join(m.CreateService(ctx, host.ServiceConfig{Name: hnsService,
+				Command: []string{`C:\k\hns.exe`}, Start: host.StartManual}), m.StartService(ctx, hnsService)); err != nil {
+				t.Fatal(err)
+			}
+			h := &withPods{Host: m.Host}
+			restarted := -1
+			h.instead = func() error {
+				restarted = m.pid("b")
+				return errors.Join(m.StopService(ctx, hnsService), m.StartService(ctx, hnsService))
+			}
+			opt := m.options(h)
+			opt.Pause = 0
+			ended := make(chan error)
+			go func() { ended <- Run(ctx, opt) }()
+			time.Sleep(between)
+			h.goes = goes
+			m.write(config, "of somebody else")
+			time.Sleep(10 * time.Minute)
+			m.wantRunning("a", "b")
+			if b := m.pid("b"); b == restarted || restarted < 0 {
+				t.Errorf("HNS restarted before call %d: b is still the process that lost its policies\n%s", goes,
+					strings.Join(m.lines, "\n"))
+			}
+			if len(h.ended) > 0 {
+				t.Errorf("ended %v, which have their endpoints", h.ended)
+			}
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestPodsEndWithTheirEndpoints: the guard ends pods if a restart of HNS keeps the network but loses their endpoints.
 // If HNS keeps the endpoints, the pods stay.
 func TestPodsEndWithTheirEndpoints(t *testing.T) {
@@ -149,7 +239,7 @@ func TestPodsEndWithTheirEndpoints(t *testing.T) {
 		opt.Pause = 0
 		ended := make(chan error)
 		go func() { ended <- Run(ctx, opt) }()
-		time.Sleep(time.Minute)
+		time.Sleep(between)
 		restart()
 		if len(h.ended) > 0 {
 			t.Errorf("ended %v, which have their endpoints", h.ended)
@@ -179,16 +269,12 @@ func TestEndpointsLostInASharedProcess(t *testing.T) {
 			opt.Pause = 0
 			ended := make(chan error)
 			go func() { ended <- Run(ctx, opt) }()
-			time.Sleep(time.Minute)
-			before, err := m.Service(ctx, "b")
-			if err != nil {
-				t.Fatal(err)
-			}
+			time.Sleep(between)
+			before := m.pid("b")
 			h.lost, h.over = true, over
 			time.Sleep(time.Minute)
-			after, err := m.Service(ctx, "b")
-			if err != nil || (after.PID == before.PID) != over {
-				t.Errorf("pods over %v: b was process %d and is %d, %v", over, before.PID, after.PID, err)
+			if after := m.pid("b"); (after == before) != over {
+				t.Errorf("pods over %v: b was process %d and is %d", over, before, after)
 			}
 			time.Sleep(time.Hour)
 			m.wantRunning("a", "b")

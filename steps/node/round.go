@@ -142,6 +142,7 @@ func (g *guard) fix(ctx context.Context, l look) (out look, err error) {
 		return l, err
 	}
 	before := g.state.HNS
+	hns, asked := g.seeHNS(ctx)
 	if l, err = g.look(ctx); err != nil {
 		return l, err
 	}
@@ -171,6 +172,9 @@ func (g *guard) fix(ctx context.Context, l look) (out look, err error) {
 		}
 	}
 	l.lost, l.known = "", g.known(ctx)
+	if l.known != nil && asked {
+		l.known.PID = hns.PID // a restart since then may have undone what was fixed: the next round finds it
+	}
 	return l, nil
 }
 
