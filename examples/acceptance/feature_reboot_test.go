@@ -129,7 +129,7 @@ func (b *bed) withoutContainers(ctx context.Context) {
 
 func (b *bed) reg(ctx context.Context, args ...string) {
 	b.t.Helper()
-	if out, err := b.host.Run(ctx, append([]string{"reg"}, args...)...); err != nil {
+	if out, err := b.host.Run(ctx, append([]string{"reg.exe"}, args...)...); err != nil {
 		b.t.Fatalf("%v: %v\n%s", args, err, out)
 	}
 }

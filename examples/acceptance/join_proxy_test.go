@@ -87,8 +87,8 @@ func TestJoinBehindProxy(t *testing.T) {
 	}
 
 	before = len(b.bootLog())
-	if out, err := b.host.Run(ctx, "reg", "delete", `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`,
-		"/v", "NO_PROXY", "/f"); err != nil {
+	if out, err := b.host.Run(ctx, "reg.exe", "delete",
+		`HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`, "/v", "NO_PROXY", "/f"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := b.host.Reboot(ctx); err != nil {

@@ -73,10 +73,11 @@ func (b *bed) seed(ctx context.Context) {
 			b.t.Fatal(err)
 		}
 	}
+	const environment = `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
 	for _, argv := range [][]string{
-		{"reg", "add", `HKLM\SOFTWARE\Theirs`, "/v", "value", "/d", "theirs", "/f"},
-		{"reg", "add", `HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment`, "/v", "THEIRS", "/d", "x", "/f"},
-		{"sc", "create", "theirs", "binPath=", `C:\opt\cni\bin\theirs.exe`},
+		{"reg.exe", "add", `HKLM\SOFTWARE\Theirs`, "/v", "value", "/d", "theirs", "/f"},
+		{"reg.exe", "add", environment, "/v", "THEIRS", "/d", "x", "/f"},
+		{"sc.exe", "create", "theirs", "binPath=", `C:\opt\cni\bin\theirs.exe`},
 	} {
 		if out, err := b.host.Run(ctx, argv...); err != nil {
 			b.t.Fatalf("%v: %v\n%s", argv, err, out)
@@ -144,7 +145,7 @@ const exported = "registry.reg"
 func (b *bed) registry(ctx context.Context, hive string) map[string]string {
 	b.t.Helper()
 	file := `C:\` + exported
-	if text, err := b.host.Run(ctx, "reg", "export", hive, file, "/y"); err != nil {
+	if text, err := b.host.Run(ctx, "reg.exe", "export", hive, file, "/y"); err != nil {
 		b.t.Fatalf("%v\n%s", err, text)
 	}
 	raw := b.read(file)

@@ -73,7 +73,7 @@ func TestLocalReboot(t *testing.T) {
 // counts as gone.
 func (b *bed) registered(ctx context.Context, service string) bool {
 	b.t.Helper()
-	out, err := b.host.Run(ctx, "reg", "query", `HKLM\SYSTEM\CurrentControlSet\Services\`+service)
+	out, err := b.host.Run(ctx, "reg.exe", "query", `HKLM\SYSTEM\CurrentControlSet\Services\`+service)
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		b.t.Fatal(err)
 	}

@@ -134,8 +134,8 @@ func TestPodsEndWhenever(t *testing.T) {
 	}
 }
 
-// TestServiceOfAnotherNetwork: somebody made the HNS network again between two looks. It differs in nothing but its ID;
-// the service that uses it is restarted, and the pods of the network that is gone end.
+// TestServiceOfAnotherNetwork: somebody made the HNS network again between two looks. It differs in nothing but its
+// ID; the service that uses it is restarted, and the pods of the network that is gone end.
 func TestServiceOfAnotherNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -173,8 +173,8 @@ func TestServiceOfAnotherNetwork(t *testing.T) {
 	})
 }
 
-// TestServiceRestartsWhenever: HNS restarts and keeps the network. The service that uses it, whose policies are lost, is
-// restarted after that, whatever the guard was doing when HNS restarted: looking, or fixing something else.
+// TestServiceRestartsWhenever: HNS restarts and keeps the network. The service that uses it, whose policies are lost,
+// is restarted after that, whatever the guard was doing when HNS restarted: looking, or fixing something else.
 func TestServiceRestartsWhenever(t *testing.T) {
 	for goes := 1; goes < 60; goes++ {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -240,6 +242,38 @@ func TestServiceRuns(t *testing.T) {
 	}
 	if err := h.DeleteService(ctx, top.Name); err != nil {
 		t.Errorf("delete of an absent service: %v", err)
+	}
+}
+
+// TestStartIsRepeated: a start that fails for a reason that passes is repeated, for ten seconds; others fail at once.
+func TestStartIsRepeated(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		times int // that it is the answer; then the service starts
+		want  error
+	}{
+		{windows.ERROR_SHARING_VIOLATION, 3, nil},
+		{windows.ERROR_SERVICE_DATABASE_LOCKED, 3, nil},
+		{windows.ERROR_INTERNAL_ERROR, 1, nil},
+		{windows.ERROR_SHARING_VIOLATION, 1000, windows.ERROR_SHARING_VIOLATION},
+		{windows.ERROR_SERVICE_ALREADY_RUNNING, 1, windows.ERROR_SERVICE_ALREADY_RUNNING},
+		{windows.ERROR_SERVICE_LOGON_FAILED, 1, windows.ERROR_SERVICE_LOGON_FAILED},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, asked := time.Now(), 0
+			err := start(t.Context(), func() error {
+				if asked++; asked <= c.times {
+					return c.err
+				}
+				return nil
+			})
+			if !errors.Is(err, c.want) || time.Since(began) > startBound {
+				t.Errorf("%v %d times: %v after %d starts in %v", c.err, c.times, err, asked, time.Since(began))
+			}
+			if again := asked > 1; again != slices.Contains(passing, c.err.(windows.Errno)) {
+				t.Errorf("%v: %d starts", c.err, asked)
+			}
+		})
 	}
 }
 

@@ -157,11 +157,40 @@ func (h *Host) StartService(ctx context.Context, name string) error {
 			if err != nil {
 				return err
 			}
-			if err := s.Start(); err != nil {
+			if err := start(ctx, func() error { return s.Start() }); err != nil {
 				return err
 			}
 			return awaitTaken(ctx, s, before)
 		})
+}
+
+// startBound is how long the manager may fail to start a program for a reason that passes.
+const startBound = 10 * time.Second
+
+// passing are errors of a start that ran nothing and may succeed a moment later: a virus scanner has the program open,
+// which was just written; the manager is locked; resources are short. Wine answers ERROR_INTERNAL_ERROR if the new
+// process is gone before it begins (STATUS_INTERNAL_ERROR in NtCreateUserProcess).
+var passing = []windows.Errno{windows.ERROR_SHARING_VIOLATION, windows.ERROR_SERVICE_DATABASE_LOCKED,
+	windows.ERROR_NO_SYSTEM_RESOURCES, windows.ERROR_INTERNAL_ERROR}
+
+// start asks the manager for a start, and again while that fails for a reason that passes.
+func start(ctx context.Context, ask func() error) error {
+	bounded, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	var refused error
+	err := wait.Until(bounded, time.Second, func() (bool, error) {
+		err := ask()
+		var code windows.Errno
+		if errors.As(err, &code) && slices.Contains(passing, code) {
+			refused = err
+			return false, nil
+		}
+		return true, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && refused != nil {
+		return refused
+	}
+	return err
 }
 
 // takenWithin bounds the time between an accepted start and its mark in the service's

@@ -178,7 +178,7 @@ func TestHost(t *testing.T) {
 	})
 
 	t.Run("reboot", func(t *testing.T) {
-		out, err := h.Run(ctx, "reg", "add", `HKLM\Software\Test`, "/v", "kept", "/d", "yes", "/f")
+		out, err := h.Run(ctx, "reg.exe", "add", `HKLM\Software\Test`, "/v", "kept", "/d", "yes", "/f")
 		if err != nil {
 			t.Fatal(err, out)
 		}
@@ -188,7 +188,7 @@ func TestHost(t *testing.T) {
 		if _, err := client.NewSession(); err == nil {
 			t.Error("the connection survived the reboot")
 		}
-		out, err = h.Run(ctx, "reg", "query", `HKLM\Software\Test`, "/v", "kept")
+		out, err = h.Run(ctx, "reg.exe", "query", `HKLM\Software\Test`, "/v", "kept")
 		if err != nil || !strings.Contains(out, "yes") {
 			t.Errorf("the registry after a reboot: %q, %v", out, err)
 		}
