@@ -18,6 +18,7 @@ import (
 // and change nothing.
 type compareCommand struct {
 	*app
+	desired  bool     // its JSON has what the plan says
 	detailed bool     // --detailed-exitcode
 	full     bool     // --full
 	only     []string // --only
@@ -28,7 +29,7 @@ type compareCommand struct {
 }
 
 func newPlan(a *app) *cobra.Command {
-	x := &compareCommand{app: a, findings: ui.FindingsAll}
+	x := &compareCommand{app: a, desired: true, findings: ui.FindingsAll}
 	x.page = func(r *engine.Report) (report.Page, error) { return report.PlanPage(r, x.full).WithData(a.data), nil }
 	x.text = func(r *engine.Report) error {
 		a.showPlan(r, x.full)
@@ -90,7 +91,15 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 
 func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 	if x.json {
-		return x.printJSON(jsonout.OfPlan(compiled, ui.OnlyStates(r, x.only)))
+		out := jsonout.OfPlan(compiled, ui.OnlyStates(r, x.only))
+		if !x.desired {
+			return x.printJSON(out)
+		}
+		out, err := out.WithDesired(compiled)
+		if err != nil {
+			return err
+		}
+		return x.printJSON(out)
 	}
 	if x.format == "markdown" {
 		page, err := x.page(r)

@@ -66,18 +66,37 @@ func (t *tree) run() error {
 	return t.json("steps.json", list)
 }
 
-// step renders one step: its arguments without secrets, and the file that holds its content, if any.
-func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error) {
+// Args are the arguments of a step as JSON: secrets are Hidden, references to values that are known later are
+// written by steps.ShowRefs.
+func Args(s steps.Spec) (json.RawMessage, error) {
+	_, v, err := shown(s)
+	if err != nil {
+		return nil, err
+	}
+	return encode(v, "")
+}
+
+// shown returns the kind of a step and its arguments without secrets.
+func shown(s steps.Spec) (steps.Kind, any, error) {
 	k, ok := kinds.Lookup(s.Kind)
 	if !ok {
-		return nil, "", fmt.Errorf("unknown kind %q", s.Kind)
+		return k, nil, fmt.Errorf("unknown kind %q", s.Kind)
 	}
 	v := k.New()
 	if err := json.Unmarshal(s.Args, v); err != nil {
-		return nil, "", err
+		return k, nil, err
 	}
 	if k.Secrets != nil {
 		k.Secrets(v, func(string) string { return steps.Hidden })
+	}
+	return k, v, nil
+}
+
+// step renders one step: its arguments without secrets, and the file that holds its content, if any.
+func (t *tree) step(s steps.Spec) (args json.RawMessage, file string, err error) {
+	k, v, err := shown(s)
+	if err != nil {
+		return nil, "", err
 	}
 	if k.Render != nil {
 		r, err := k.Render(v, steps.RenderFor{OS: t.node.OS, Node: t.node.Name, Step: s.ID})

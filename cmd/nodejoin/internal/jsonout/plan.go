@@ -60,6 +60,8 @@ type Plan struct {
 	Pending       int         `json:"pending"`
 	Cluster       *ui.Problem `json:"cluster_error,omitempty"`
 	Hosts         []planHost  `json:"hosts"`
+	// Desired is what the plan says; absent from status.
+	Desired *desired `json:"desired,omitempty"`
 	// Data is what the data blocks of the plan have read.
 	Data []data `json:"data,omitempty"`
 	// FormerNodes were joined by this plan and are no longer in it.

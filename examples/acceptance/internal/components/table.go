@@ -18,6 +18,8 @@ const (
 	CSIProxy   = "1.1.3"
 	// WindowsExporter is the newest one that can be had as a Go module.
 	WindowsExporter = "0.27.2"
+	// Conftest judges plans by the policies of examples/policies.
+	Conftest = "0.71.1"
 	// NSSM is the version that the stand-in nssm stands in for.
 	NSSM = "2.24"
 	// SDNCNI labels the archive of windows-container-networking, whose programs a
@@ -60,6 +62,7 @@ const (
 	stampCrictl       = "-s -w -X sigs.k8s.io/cri-tools/pkg/version.Version=v" + Crictl
 	stampCSIProxy     = "-s -w -X main.version=v" + CSIProxy
 	stampExporter     = "-s -w -X github.com/prometheus/common/version.Version=" + WindowsExporter
+	stampConftest     = "-s -w -X github.com/open-policy-agent/conftest/internal/version.Version=" + Conftest
 	strip             = "-s -w"
 )
 
@@ -87,6 +90,7 @@ var table = []component{
 	{"crictl.exe", "crictl", "sigs.k8s.io/cri-tools/cmd/crictl", stampCrictl},
 	{"csi-proxy.exe", "csi-proxy", "github.com/kubernetes-csi/csi-proxy/cmd/csi-proxy", stampCSIProxy},
 	{"csi-proxy-mkdir.exe", "csi-proxy", "./mkdir", strip},
+	{"conftest", "conftest", "github.com/open-policy-agent/conftest", stampConftest},
 	{"windows_exporter.exe", "windows_exporter", "github.com/prometheus-community/windows_exporter", stampExporter},
 }
 
