@@ -112,7 +112,7 @@ func (x *applyCommand) load(c *cobra.Command, args []string) (err error) {
 func (x *applyCommand) open() {
 	x.view = &applyText{app: x.app, full: x.full, planAt: planArg(x.args)}
 	if x.json {
-		x.view = &applyJSON{ui.NewJSON(x.term.Out, version)}
+		x.view = &applyJSON{ui.NewJSON(x.term.Out, version), x.environment}
 	}
 	x.progress = progress{app: x.app, view: x.view}
 	command := "apply"
@@ -257,7 +257,7 @@ func (x *applyCommand) finish(ctx context.Context, result applied) error {
 // writeFiles writes the files of --junit and --report. It returns the exit code, which is another where that failed.
 func (x *applyCommand) writeFiles(r applied) int {
 	page := x.page("apply", x.args)
-	page.Data = jsonout.OfApply(r.report, r.summary, r.pruned, r.code())
+	page.Data = jsonout.OfApply(x.environment, r.report, r.summary, r.pruned, r.code())
 	var hosts []ui.HostResult
 	var failures []ui.Problem
 	if page.Bad = r.code() != exitOK; r.summary != nil {
@@ -265,7 +265,7 @@ func (x *applyCommand) writeFiles(r applied) int {
 		hosts, failures = hostResults(r.summary), r.failures()
 	}
 	return x.written(r.code(), errors.Join(
-		report.WriteJUnit(x.junit, "nodejoin apply", report.AppliedCases(r.report, r.summary)),
+		report.WriteJUnit(x.junit, x.titled("nodejoin apply"), report.AppliedCases(r.report, r.summary)),
 		report.WriteHTML(x.reportFile, page.OfApply(r.report, hosts, failures, x.full))))
 }
 

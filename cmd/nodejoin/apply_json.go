@@ -7,10 +7,13 @@ import (
 )
 
 // applyJSON writes an apply as a stream of JSON lines: its events, and a summary last.
-type applyJSON struct{ *ui.JSON }
+type applyJSON struct {
+	*ui.JSON
+	environment string // of --env
+}
 
 func (applyJSON) plan(*engine.Report) {}
 
 func (j applyJSON) result(r applied) {
-	j.Last(jsonout.OfApply(r.report, r.summary, r.pruned, r.code()))
+	j.Last(jsonout.OfApply(j.environment, r.report, r.summary, r.pruned, r.code()))
 }

@@ -106,6 +106,7 @@ func (x *compareCommand) show(compiled *plan.Compiled, r *engine.Report) error {
 		if err != nil {
 			return err
 		}
+		page.Title = x.titled(page.Title)
 		return report.Markdown(x.term.Out, page)
 	}
 	return x.text(r)

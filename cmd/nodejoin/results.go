@@ -13,6 +13,14 @@ func (a *app) page(command string, args []string) report.HTML {
 	return report.HTML{Command: "nodejoin " + command, Plan: a.planName(args), Version: version, At: time.Now()}
 }
 
+// titled is the title of a result, with its environment.
+func (a *app) titled(title string) string {
+	if a.environment != "" {
+		title += " --env " + a.environment
+	}
+	return title
+}
+
 // written is the exit code of a command whose files are written, which is another where that failed.
 func (a *app) written(code int, err error) int {
 	if err == nil {

@@ -8,11 +8,13 @@ import (
 // Summary is the last line of apply's JSON stream; the others are events
 // (examples/schema/event.schema.json).
 type Summary struct {
-	Type    string        `json:"type"`
-	Pending int           `json:"pending"`
-	Cluster *ui.Problem   `json:"cluster_error,omitempty"`
-	Seconds float64       `json:"seconds"`
-	Hosts   []summaryHost `json:"hosts"`
+	Type string `json:"type"`
+	// Environment is the one of --env; "" = none.
+	Environment string        `json:"environment,omitempty"`
+	Pending     int           `json:"pending"`
+	Cluster     *ui.Problem   `json:"cluster_error,omitempty"`
+	Seconds     float64       `json:"seconds"`
+	Hosts       []summaryHost `json:"hosts"`
 	// Pruned are the nodes that --prune removed from the cluster, or failed to.
 	Pruned []pruned `json:"pruned,omitempty"`
 	// Objects of the cluster were made by this plan and are no longer in it.
@@ -46,9 +48,9 @@ type rollback struct {
 	Error   *ui.Problem `json:"error,omitempty"`   // what stopped the rollback
 }
 
-// OfApply is the summary of an apply; sum is nil if there was nothing to do.
-func OfApply(r *engine.Report, sum *engine.Summary, prunes []engine.PruneResult, code int) Summary {
-	out := Summary{Type: "summary", Pending: r.Pending(), Hosts: []summaryHost{}, ExitCode: code}
+// OfApply is the summary of an apply in an environment, or none; sum is nil if there was nothing to do.
+func OfApply(environment string, r *engine.Report, sum *engine.Summary, prunes []engine.PruneResult, code int) Summary {
+	out := Summary{Type: "summary", Environment: environment, Pending: r.Pending(), Hosts: []summaryHost{}, ExitCode: code}
 	if r.Cluster != nil {
 		p := ui.ClusterProblem(r.Cluster)
 		out.Cluster = &p

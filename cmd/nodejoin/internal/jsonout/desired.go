@@ -14,11 +14,10 @@ import (
 
 // desired is what a plan says, whatever its hosts are. Policies judge it.
 type desired struct {
-	Environment string            `json:"environment,omitempty"`
-	Cluster     *desiredCluster   `json:"cluster,omitempty"`
-	Rollout     desiredRollout    `json:"rollout"`
-	Artifacts   []desiredArtifact `json:"artifacts"`
-	Nodes       []desiredNode     `json:"nodes"`
+	Cluster   *desiredCluster   `json:"cluster,omitempty"`
+	Rollout   desiredRollout    `json:"rollout"`
+	Artifacts []desiredArtifact `json:"artifacts"`
+	Nodes     []desiredNode     `json:"nodes"`
 }
 
 type desiredCluster struct {
@@ -82,7 +81,7 @@ type desiredStep struct {
 
 // WithDesired adds what the plan says.
 func (p Plan) WithDesired(c *plan.Compiled) (Plan, error) {
-	out := desired{Environment: c.Environment, Rollout: desiredRollout(c.Rollout), Artifacts: []desiredArtifact{},
+	out := desired{Rollout: desiredRollout(c.Rollout), Artifacts: []desiredArtifact{},
 		Nodes: []desiredNode{}}
 	if v := c.Cluster; v != nil {
 		out.Cluster = &desiredCluster{v.Name, v.Version, v.Runtime, v.APIServer, v.CAHash != "", v.Source}

@@ -57,6 +57,7 @@ type planHost struct {
 // Plan is the JSON output of plan and status (examples/schema/plan.schema.json).
 type Plan struct {
 	FormatVersion string      `json:"format_version"`
+	Environment   string      `json:"environment,omitempty"` // of --env
 	Pending       int         `json:"pending"`
 	Cluster       *ui.Problem `json:"cluster_error,omitempty"`
 	Hosts         []planHost  `json:"hosts"`
@@ -104,7 +105,7 @@ type formerNode struct {
 
 // OfPlan is a plan, or a status, as JSON.
 func OfPlan(p *plan.Compiled, r *engine.Report) Plan {
-	out := Plan{FormatVersion: "1", Pending: r.Pending(), Hosts: []planHost{}}
+	out := Plan{FormatVersion: "1", Environment: p.Environment, Pending: r.Pending(), Hosts: []planHost{}}
 	if r.Cluster != nil {
 		pr := ui.ClusterProblem(r.Cluster)
 		if p.Cluster != nil {
