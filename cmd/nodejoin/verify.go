@@ -96,7 +96,8 @@ func (x *verifyCommand) run(c *cobra.Command, args []string) error {
 	x.failures(c.Context(), result)
 	page := x.page("verify", args)
 	page.Data = x.data(result)
-	err := errors.Join(report.WriteJUnit(x.junit, x.titled("nodejoin verify"), report.VerifiedCases(result.report, result.err)),
+	err := errors.Join(report.WriteJUnit(x.junit, x.titled("nodejoin verify"),
+		report.VerifiedCases(result.report, result.err)),
 		report.WriteHTML(x.reportFile, page.OfVerify(result.report, result.err)))
 	return exit(x.written(result.code(c.Context()), err))
 }

@@ -49,8 +49,10 @@ type rollback struct {
 }
 
 // OfApply is the summary of an apply in an environment, or none; sum is nil if there was nothing to do.
-func OfApply(environment string, r *engine.Report, sum *engine.Summary, prunes []engine.PruneResult, code int) Summary {
-	out := Summary{Type: "summary", Environment: environment, Pending: r.Pending(), Hosts: []summaryHost{}, ExitCode: code}
+func OfApply(environment string, r *engine.Report, sum *engine.Summary, prunes []engine.PruneResult,
+	code int) Summary {
+	out := Summary{Type: "summary", Environment: environment, Pending: r.Pending(), Hosts: []summaryHost{},
+		ExitCode: code}
 	if r.Cluster != nil {
 		p := ui.ClusterProblem(r.Cluster)
 		out.Cluster = &p

@@ -79,9 +79,8 @@ type desiredStep struct {
 	Source  string          `json:"source,omitempty"`
 }
 
-// WithDesired adds what the plan says.
-func (p Plan) WithDesired(c *plan.Compiled) (Plan, error) {
-	out := desired{Rollout: desiredRollout(c.Rollout), Artifacts: []desiredArtifact{},
+func desiredOf(c *plan.Compiled) (*desired, error) {
+	out := &desired{Rollout: desiredRollout(c.Rollout), Artifacts: []desiredArtifact{},
 		Nodes: []desiredNode{}}
 	if v := c.Cluster; v != nil {
 		out.Cluster = &desiredCluster{v.Name, v.Version, v.Runtime, v.APIServer, v.CAHash != "", v.Source}
@@ -92,12 +91,11 @@ func (p Plan) WithDesired(c *plan.Compiled) (Plan, error) {
 	for _, n := range c.Nodes {
 		node, err := nodeOf(n)
 		if err != nil {
-			return p, fmt.Errorf("%s: %w", n.Address, err)
+			return nil, fmt.Errorf("%s: %w", n.Address, err)
 		}
 		out.Nodes = append(out.Nodes, node)
 	}
-	p.Desired = &out
-	return p, nil
+	return out, nil
 }
 
 func artifactOf(a plan.Artifact, f *lock.File) desiredArtifact {

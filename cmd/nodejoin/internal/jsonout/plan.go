@@ -126,6 +126,13 @@ func OfPlan(p *plan.Compiled, r *engine.Report) Plan {
 	return out
 }
 
+// WithDesired adds what the plan says.
+func (p Plan) WithDesired(c *plan.Compiled) (Plan, error) {
+	var err error
+	p.Desired, err = desiredOf(c)
+	return p, err
+}
+
 func removalOf(r executor.Removal) removal {
 	return removal{Key: r.Key.String(), Step: r.Step, Action: r.Change.Action, Restored: r.Restored, Left: r.Left}
 }
