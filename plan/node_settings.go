@@ -20,7 +20,7 @@ import (
 
 // machineSettings sets the recipe's input for the machine itself.
 func (c *compiler) machineSettings(m *block.Machine) {
-	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, at: map[string]hcl.Range{}}
+	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, home: c.Files.Home, at: map[string]hcl.Range{}}
 	for _, key := range slices.Sorted(maps.Keys(m.Said)) {
 		b := m.Said[key]
 		first := len(w.Steps)
@@ -41,6 +41,8 @@ func (c *compiler) machineSettings(m *block.Machine) {
 			w.guard(b)
 		case "file":
 			w.file(key[len("file "):], b)
+		case "credential_provider":
+			w.credentialProvider(key[len("credential_provider "):], b)
 		}
 		for i := range w.Steps[first:] {
 			w.Steps[first+i].Keep = b.Keep()
@@ -52,6 +54,16 @@ func (c *compiler) machineSettings(m *block.Machine) {
 func (w *settings) file(name string, b block.SettingBlock) {
 	w.add(b.At, recipe.ManagedFile(name, kinds.File{Path: b.Text("path"), Content: b.Text("content"),
 		Access: host.Access(b.Text("access")), Sensitive: b.Args["content"].Secret}))
+}
+
+func (w *settings) credentialProvider(name string, b block.SettingBlock) {
+	p := recipe.CredentialProvider{Name: name, Program: b.Text("program"), Source: b.ProgramSource(w.home),
+		MatchImages: b.Texts("match_images"), Cache: b.Text("cache"), Args: b.Texts("args"), Env: b.TextMap("env"),
+		Sensitive: b.Args["env"].Secret, Config: b.Fields("config"), Origin: w.place(b.At)}
+	if p.Source.URL == "" && p.Source.File == "" {
+		return // reported
+	}
+	w.CredentialProviders = append(w.CredentialProviders, p)
 }
 
 func (w *settings) proxy(b block.SettingBlock) {

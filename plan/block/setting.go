@@ -120,3 +120,31 @@ func (j *settingJudge) onlyTrue(name string) {
 // keepAttr is in the blocks whose steps make something that may outlive the block.
 var keepAttr = eval.Attr{Name: "keep", Typ: cty.Bool,
 	Doc: "what the block made stays on the machine when the plan no longer has it"}
+
+// TextMap returns a map argument.
+func (b SettingBlock) TextMap(name string) map[string]string {
+	g, ok := b.Args[name]
+	if !ok {
+		return nil
+	}
+	out := map[string]string{}
+	for it := g.Value.ElementIterator(); it.Next(); {
+		if k, e := it.Element(); !e.IsNull() {
+			out[k.AsString()] = e.AsString()
+		}
+	}
+	return out
+}
+
+// Fields returns an argument that is an object; nil if it is not given or not one.
+func (b SettingBlock) Fields(name string) map[string]any {
+	g, ok := b.Args[name]
+	if !ok {
+		return nil
+	}
+	out, err := eval.AsJSON(g.Value)
+	if err != nil {
+		return nil // reported
+	}
+	return out
+}

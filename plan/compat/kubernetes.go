@@ -34,6 +34,11 @@ type Kubernetes struct {
 	CloudDualStack bool // --node-ip of both families beside --cloud-provider=external
 	DualStackGate  bool // kubelet and kube-proxy need the feature gate IPv6DualStack for it
 
+	// CredentialProviders is the version of the kubelet's CredentialProviderConfig, "v1" or "v1beta1"; "" = it asks no
+	// program for credentials unless a feature gate is on.
+	CredentialProviders string
+	ProviderByLookPath  bool // on Windows it finds these programs by their names without .exe
+
 	CgroupV1Fails bool // on Linux the kubelet exits on control groups v1 unless failCgroupV1 is false
 
 	// kube-proxy on Windows
@@ -67,6 +72,11 @@ var kubernetesTable = []kubernetesRow{
 		"kubernetes/kubernetes#106907, CHANGELOG-1.24"},
 	{func(k *Kubernetes) { k.CgroupsPerQOSFatal = true }, span{since: line{1, 18}, until: line{1, 31}},
 		"kubernetes/kubernetes#123137, pkg/kubelet/apis/config/validation/validation_windows.go"},
+	{func(k *Kubernetes) { k.CredentialProviders = "v1beta1" }, span{since: line{1, 24}, until: line{1, 26}},
+		"k8s.io/kubelet v0.24.17 config/v1beta1/types.go; Kubernetes documentation, gate KubeletCredentialProviders"},
+	{func(k *Kubernetes) { k.CredentialProviders = "v1" }, span{since: line{1, 26}},
+		"k8s.io/kubelet v0.26.15 config/v1/types.go"},
+	{func(k *Kubernetes) { k.ProviderByLookPath = true }, span{since: line{1, 29}}, "kubernetes/kubernetes#120291"},
 	{func(k *Kubernetes) { k.DualStack = true }, span{since: line{1, 20}},
 		"Kubernetes documentation, IPv4/IPv6 dual-stack: prerequisite Kubernetes 1.20; before, services had another field " +
 			"for it (ipFamily)"},

@@ -258,16 +258,22 @@ func (s *Section) Object(name, because string) map[string]any {
 			friendly(v.Type()))
 		return nil
 	}
-	var out map[string]any
-	text, err := ctyjson.Marshal(v, v.Type())
-	if err == nil {
-		err = json.Unmarshal(text, &out)
-	}
+	out, err := AsJSON(v)
 	if err != nil {
 		s.Fail(name, "wrong type", "The argument %q holds what a configuration file cannot: %s.", name, err)
 		return nil
 	}
 	return out
+}
+
+// AsJSON is an object or a map as it would be read from JSON.
+func AsJSON(v cty.Value) (map[string]any, error) {
+	var out map[string]any
+	text, err := ctyjson.Marshal(v, v.Type())
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	return out, err
 }
 
 // short writes a duration without trailing zero units: 15m, not 15m0s.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 )
 
@@ -16,6 +17,8 @@ type Settings struct {
 	Exporter *Exporter // nil = none
 	Reboot   *Reboot   // nil = the plan does not mention it
 	Guard    Guard
+	// CredentialProviders are sorted by their names.
+	CredentialProviders []CredentialProvider
 	// Steps are the settings that are a state by themselves: files, registry values.
 	Steps []Setting
 }
@@ -130,6 +133,21 @@ type CSIProxy struct {
 	WorkingDirs []string
 	Keep        bool // it stays when the plan no longer has it
 	Source      string
+}
+
+// CredentialProvider is a program that the kubelet asks for credentials of registries.
+type CredentialProvider struct {
+	Name    string // of its block
+	Program string // as the kubelet calls it, "" = the usual one
+	Source  steps.Source
+	// What the kubelet passes to it and when; "" and nil = the usual.
+	MatchImages []string
+	Cache       string // a Go duration
+	Args        []string
+	Env         map[string]string
+	Sensitive   bool           // Env is never printed
+	Config      map[string]any // further fields
+	Origin      string         // "plan.join.hcl:12,3"
 }
 
 // Exporter is windows_exporter as a service, which exports metrics of the machine.

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"slices"
 
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
@@ -44,16 +45,19 @@ func (b *build) linKubelet() {
 		"--kubeconfig=" + linKubeletConf,
 		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node,
 		"--node-ip=" + b.nodeIPs()}
+	providers := b.credentialProviders()
+	command = slices.Concat(command, b.providerFlags(), b.in.Kubelet.Args)
+	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir",
+		"containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward"}, providers.after...)
 	b.add("kubelet", "service", "Service kubelet", &kinds.Service{
-		ServiceConfig: linService("kubelet", "Kubernetes node agent", append(command, b.in.Kubelet.Args...), "containerd"),
-		Watch:         []string{linKubeletConfig, linCA},
+		ServiceConfig: linService("kubelet", "Kubernetes node agent", command, "containerd"),
+		Watch:         append([]string{linKubeletConfig, linCA}, providers.watch...),
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
 		// The last one is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
 		Makes:  []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
 		Chains: b.withFlannel("KUBE-"),
-	}, "seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir", "containerd_ready",
-		"sysctl_bridge_iptables", "sysctl_ip_forward")
+	}, after...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
 		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")
 }

@@ -46,7 +46,8 @@ func (b *build) winKubeletCommand() []string {
 	}
 	program = append(program, "--kubeconfig="+kubeletConf,
 		"--cert-dir="+winKubeletPKI, "--root-dir="+winKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.nodeIPs())
-	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.kubeletPriority(), b.in.Kubelet.Args)
+	return slices.Concat(program, b.kubeletRuntimeFlags(), b.kubeletFieldFlags(), b.kubeletPriority(), b.providerFlags(),
+		b.in.Kubelet.Args)
 }
 
 // winKubelet adds the kubelet, up to its health; credentials are the ids of the steps that provide its
@@ -60,8 +61,10 @@ func (b *build) winKubelet(credentials []string) {
 	case "kubeadm":
 		watch, flags, gone = append(watch, b.kubeletSettings()), kubeadmFlags, b.kubeadmFlagsGone()
 	}
+	providers := b.credentialProviders()
+	watch = append(watch, providers.watch...)
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir",
-		"firewall_kubelet", b.runtime.ready}, credentials...)
+		"firewall_kubelet", b.runtime.ready}, slices.Concat(credentials, providers.after)...)
 	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&kinds.Service{
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...),
 			b.runtime.service),

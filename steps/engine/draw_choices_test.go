@@ -210,6 +210,7 @@ func machineDimensions(osName string) map[string][]choice {
 			in("registries", "runtime containerd", "registry \"docker.io\" { mirrors = [\"https://one.example\"] }\n"+
 				"registry \"quay.io\" {\n mirrors = [\"https://two.example\"]\n ca = "+strconv.Quote(authority)+"\n}")},
 		"logins":            logins(),
+		"providers":         providers(),
 		"containerd config": args("runtime containerd", `config = { debug = { level = "info" } }`),
 		"cas":               args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
 		"authority": args("steps",

@@ -17,6 +17,16 @@ func logins() []choice {
 			"\n client_key_file = \".sandbox/client.key\"")}
 }
 
+// providers are programs that the kubelet asks for credentials.
+func providers() []choice {
+	file := "\n file = \"./mirror/tools.tar.gz\"\n"
+	ecr := "credential_provider \"ecr\" {" + file + " sha256 = \"" + toolsArchive.sha256 + "\"\n}"
+	own := "credential_provider \"own\" {" + file + " sha512 = \"" + toolsArchive.sha512 + "\"\n" +
+		" program = \"own-provider\"\n match_images = [\"*.example\"]\n cache = \"5m\"\n args = [\"-v\"]\n" +
+		" env = { A = \"b\" }\n config = { tokenAttributes = null }\n}"
+	return []choice{{}, in("provider", "profile", ecr+"\n"+own), in("provider of the node", "node", own+"\n"+ecr)}
+}
+
 // drawnEnv is the environment that drawn plans are read with.
 func drawnEnv(name string) (string, bool) { return "drawn", name == "DRAWN_PASSWORD" }
 

@@ -1,0 +1,61 @@
+package block
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"nodejoin/plan/eval"
+	"nodejoin/steps"
+)
+
+// artifactSource reads url, file, sha256 and sha512. If need is set, url or file and a digest are required; else
+// upstream's address and the lock complete it.
+func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
+	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")),
+		SHA512: strings.ToLower(s.Str("sha512"))}
+	if f := s.Str("file"); f != "" {
+		src.File = s.Scope.Files.Home(f)
+	}
+	switch {
+	case s.Has("url") && s.Has("file"):
+		s.Fail("file", "arguments exclude each other",
+			"An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
+	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):
+		s.FailAt(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
+	}
+	webAddress(s, "url")
+	if src.SHA256 != "" && steps.DigestAlgorithm(src.SHA256) != "sha256" {
+		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256),
+			notHex(src.SHA256))
+	}
+	if src.SHA512 != "" && steps.DigestAlgorithm(src.SHA512) != "sha512" {
+		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512),
+			notHex(src.SHA512))
+	}
+	if need && !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
+		s.FailAt(at, "artifact without a digest",
+			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
+	}
+	return src
+}
+
+// webAddress checks an argument that is an address, if it is there.
+func webAddress(s *eval.Section, name string) {
+	text := s.Str(name)
+	if text == "" {
+		return
+	}
+	if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		s.Fail(name, "invalid URL", "%q is not an http or https address.", text)
+	}
+}
+
+// notHex returns a note if s has characters other than hex digits, and else "".
+func notHex(s string) string {
+	if strings.Trim(s, "0123456789abcdef") == "" {
+		return ""
+	}
+	return " and not all are hex digits"
+}
