@@ -40,7 +40,7 @@ type app struct {
 	debug        bool
 	logFile      string // --log-file
 	log          *runlog.Log
-	parallel     int
+	parallel     parallelFlag
 	untrusted    bool              // --untrusted
 	unvalued     bool              // of validate: variables may be without a value
 	downgrade    bool              // --allow-downgrade

@@ -223,7 +223,7 @@ func (x *applyCommand) confirmRemoval(ctx context.Context, r *engine.Report) err
 func (x *applyCommand) change(ctx context.Context, r *engine.Report) applied {
 	usual := x.usual(x.args)
 	x.beginRun(x.args, x.compiled)
-	x.progress.begin(ui.Applying(r, x.parallel, usual))
+	x.progress.begin(ui.Applying(r, x.parallel.first(), usual))
 	result := applied{report: r, summary: x.session.Apply(ctx)}
 	prunes := x.pruning(r) && result.code() == exitOK
 	if prunes {

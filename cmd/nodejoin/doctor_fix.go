@@ -90,7 +90,7 @@ func (x *fixing) confirm(ctx context.Context) error {
 func (x *fixing) change(ctx context.Context, report *engine.Report) applied {
 	usual := x.usual(x.args)
 	x.beginRun(x.args, x.compiled)
-	x.progress.begin(ui.Applying(report, x.parallel, usual))
+	x.progress.begin(ui.Applying(report, x.parallel.first(), usual))
 	result := applied{report: report, summary: x.session.Apply(ctx)}
 	x.progress.end()
 	x.endRun(result.code(), appliedHosts(result.summary))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,21 +53,6 @@ func (s *someOf) Set(text string) error {
 		}
 		*s = append(*s, one)
 	}
-	return nil
-}
-
-// positive is a flag with a whole number, at least 1.
-type positive int
-
-func (p *positive) String() string { return strconv.Itoa(int(*p)) }
-func (p *positive) Type() string   { return "int" }
-
-func (p *positive) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return errors.New("it must be a whole number, at least 1")
-	}
-	*p = positive(n)
 	return nil
 }
 
@@ -154,8 +138,8 @@ func (a *app) reportFlag(c *cobra.Command) {
 func (a *app) runFlags(c *cobra.Command) {
 	a.targetFlags(c)
 	a.outputFlags(c)
-	a.parallel = 10
-	c.Flags().Var((*positive)(&a.parallel), "parallel", "how many hosts to work on at once")
+	c.Flags().Var(&a.parallel, "parallel", "how many hosts to work on at once; auto begins with 10 and "+
+		"takes more while processors are idle, as open files and memory allow")
 }
 
 // outputFlags are those of every command that shows progress.

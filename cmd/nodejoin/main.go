@@ -89,6 +89,9 @@ func briefly(write func()) {
 func execute(ctx context.Context, a *app, args []string) int {
 	code := executed(ctx, a, args)
 	a.agentsStay()
+	if a.parallel.choice != nil {
+		a.log.Parallel(a.parallel.choice.String())
+	}
 	if err := a.log.End(code); err != nil {
 		fmt.Fprintln(a.term.Err, "nodejoin:", ui.CleanLine(err.Error()))
 		return max(code, exitOutput)

@@ -28,6 +28,9 @@ type Options struct {
 	Emit func(event.Event)
 	// Parallel bounds the hosts worked on at once; 0 = 10.
 	Parallel int
+	// More reports whether one host more than Parallel, and than earlier calls allowed, may be worked on at once. It is
+	// asked when a host is done and others had to wait for it. nil = no.
+	More func() bool
 	// AllowDowngrade lets nodes go back to an older version of Kubernetes.
 	AllowDowngrade bool
 	// Drain says what may be done to the pods of a Node whose kubelet or runtime stops.

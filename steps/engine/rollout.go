@@ -15,14 +15,13 @@ import (
 )
 
 // rollout lets the hosts of a session change: those whose Nodes go on to serve pods as
-// the session's Parallel allows, the others in their order and as the plan's rollout
+// the session's slots allow, the others in their order and as the plan's rollout
 // allows, so that never more Nodes are out of service than it says.
 type rollout struct {
 	*Session
 	run   func(ctx context.Context, h *hostRun) HostSummary
 	place map[*hostRun]int
 	sum   *Summary
-	slots chan struct{} // hosts at work, of both sorts
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -54,7 +53,7 @@ func (h *hostRun) takesTurn() bool {
 
 // roll runs all hosts and waits for them.
 func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.Context, h *hostRun) HostSummary) {
-	r := &rollout{Session: s, run: run, place: s.index(), sum: sum, slots: make(chan struct{}, s.opt.Parallel),
+	r := &rollout{Session: s, run: run, place: s.index(), sum: sum,
 		out: map[*hostRun]bool{}}
 	r.changed = sync.NewCond(&r.mu)
 	var turns, others []*hostRun
@@ -87,9 +86,9 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 		r.turns(ctx, turns)
 	})
 	for _, h := range others {
-		r.slots <- struct{}{}
+		r.slots.take()
 		wait.Go(func() {
-			defer func() { <-r.slots }()
+			defer r.slots.give()
 			sum.Hosts[r.place[h]] = r.one(ctx, h)
 		})
 	}
@@ -113,10 +112,10 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			r.hold(hosts[i:], why)
 			return
 		}
-		r.slots <- struct{}{}
+		r.slots.take()
 		wait.Go(func() {
 			res := r.one(ctx, h)
-			<-r.slots
+			r.slots.give()
 			out := true // as long as it is not known
 			if err := guarded(func() { out = h.outNow(ctx) }); err != nil && res.Err == nil {
 				res.Err = err

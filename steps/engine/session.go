@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/event"
@@ -25,6 +23,7 @@ type Session struct {
 	opt   Options
 	emitM sync.Mutex
 	hosts []*hostRun
+	slots *slots
 
 	openOnce sync.Once
 	api      kube.API
@@ -84,7 +83,7 @@ func New(p *plan.Compiled, opt Options) *Session {
 	if opt.Parallel <= 0 {
 		opt.Parallel = 10
 	}
-	s := &Session{plan: p, opt: opt}
+	s := &Session{plan: p, opt: opt, slots: newSlots(opt.Parallel, opt.More)}
 	for _, n := range p.Nodes {
 		n.Steps = distrusting(n.Steps)
 		s.hosts = append(s.hosts, &hostRun{Session: s, node: n})
@@ -105,22 +104,22 @@ func (s *Session) emit(e event.Event) {
 	s.opt.Emit(e)
 }
 
-// each runs f for all hosts, at most Parallel at a time, and waits. If f panics for a host, failed gets the
+// each runs f for all hosts, as many at a time as there are slots, and waits. If f panics for a host, failed gets the
 // error.
 func (s *Session) each(ctx context.Context, f func(ctx context.Context, h *hostRun),
 	failed func(h *hostRun, err error)) {
-	var g errgroup.Group
-	g.SetLimit(s.opt.Parallel)
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	for _, h := range s.hosts {
-		g.Go(func() error {
+		s.slots.take()
+		wait.Go(func() {
+			defer s.slots.give()
 			if err := guarded(func() { f(ctx, h) }); err != nil {
 				failed(h, err)
 				h.state("failed", "")
 			}
-			return nil
 		})
 	}
-	_ = g.Wait()
 }
 
 // open opens the cluster once. It sends nothing: what is wrong with the kubeconfig

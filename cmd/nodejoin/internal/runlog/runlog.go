@@ -105,6 +105,13 @@ func (l *Log) Emit(e event.Event) {
 	}
 }
 
+// Parallel logs how many hosts were worked on at once, where nodejoin chose that, and why no more.
+func (l *Log) Parallel(choice string) {
+	if l != nil {
+		l.log(slog.LevelInfo, "parallel", slog.String("choice", choice))
+	}
+}
+
 // End logs the exit code of the command and closes the file.
 func (l *Log) End(code int) error {
 	if l == nil {

@@ -1,0 +1,102 @@
+// Package atonce chooses how many hosts a run works on at once, where its user does not say.
+package atonce
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// First is how many hosts a run begins with.
+const First = 10
+
+const (
+	// Of a host, what a run needs while it works on it: open files (the connection, with a jump host another one, an
+	// artifact, a log) and memory (a reply of at most 16 MiB is rare; 1,000 hosts take 0.3 MB each).
+	files  = 4
+	memory = 4 << 20
+	// spare are open files for all other things.
+	spare = 100
+	// busy is the part of the processors' time from which on a run does not take more hosts.
+	busy = 0.75
+)
+
+// Choice is the number of hosts at once. It grows while processors are idle: then the run waits for hosts that are far
+// away.
+type Choice struct {
+	mu      sync.Mutex
+	now     int
+	most    int
+	why     string // what sets most
+	cpu     func() time.Duration
+	clock   func() time.Time
+	lastCPU time.Duration
+	last    time.Time
+}
+
+// New chooses for this computer.
+func New() *Choice {
+	c := &Choice{now: First, cpu: cpuTime, clock: time.Now}
+	c.most, c.why = most(openFiles(), memoryLeft())
+	c.lastCPU, c.last = c.cpu(), c.clock()
+	return c
+}
+
+// most is what this computer allows, and why. Half of the memory is for others. 0 files or memory = not known.
+func most(open, left uint64) (n int, why string) {
+	const all = 256 // more gained nothing on two processors
+	n, why = all, "enough for any distance"
+	if by := (max(open, spare) - spare) / files; open > 0 && by < uint64(n) {
+		n, why = int(by), fmt.Sprintf("%d open files", open)
+	}
+	if by := left / 2 / memory; left > 0 && by < uint64(n) {
+		n, why = int(by), fmt.Sprintf("%d MiB of memory left", left>>20)
+	}
+	return max(First, n), why
+}
+
+// More reports whether one host more may be worked on at once. It is asked when a host is done.
+func (c *Choice) More() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, used := c.clock(), c.cpu()
+	wall, work := now.Sub(c.last), used-c.lastCPU
+	if wall > time.Second { // the processors' load is that of the last second or so
+		c.last, c.lastCPU = now, used
+	}
+	if c.now >= c.most || wall <= 0 || float64(work)/float64(wall)/float64(runtime.NumCPU()) > busy {
+		return false
+	}
+	c.now++
+	return true
+}
+
+func (c *Choice) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%d hosts at once, at most %d (%s)", c.now, c.most, c.why)
+}
+
+// memoryLeft is the memory that programs can still get, in bytes; 0 = not known (not Linux).
+func memoryLeft() uint64 {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
+			kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err == nil && kib < math.MaxUint64>>10 {
+				return kib << 10
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSlots: no more hosts than allowed are worked on at once, and more as soon as they may be.
+func TestSlots(t *testing.T) {
+	for _, c := range []struct {
+		most int // to which it may grow
+		want time.Duration
+		peak int
+	}{
+		{3, 20 * time.Second, 3},  // 60 hosts of a second each
+		{60, 7 * time.Second, 16}, // 3, 6, 12, 24 hosts at once and so on; the last ones wait for nobody
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			now, peak := 3, 0
+			busy := 0
+			var mu sync.Mutex
+			s := newSlots(3, func() bool {
+				if now >= c.most {
+					return false
+				}
+				now++
+				return true
+			})
+			start := time.Now()
+			var wait sync.WaitGroup
+			for range 60 {
+				s.take()
+				wait.Go(func() {
+					mu.Lock()
+					busy++
+					peak = max(peak, busy)
+					mu.Unlock()
+					time.Sleep(time.Second)
+					mu.Lock()
+					busy--
+					mu.Unlock()
+					s.give()
+				})
+			}
+			wait.Wait()
+			if took := time.Since(start); took > c.want || peak < c.peak || peak > c.most {
+				t.Errorf("up to %d: %v, %d at once", c.most, took, peak)
+			}
+		})
+	}
+}
