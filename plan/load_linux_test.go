@@ -21,7 +21,7 @@ func asNobody(f func()) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
-		syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0) // setfsuid(2): without root it changes nothing
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0) // setfsuid(2): without root it changes nothing
 		f()
 	}()
 	<-done

@@ -37,7 +37,7 @@ const (
 	evtRenderValues     = 0
 	evtFormatEvent      = 1
 	evtNextMilliseconds = 10_000
-	evtNoChannel        = windows.Errno(15007) // ERROR_EVT_CHANNEL_NOT_FOUND
+	errNoChannel        = windows.Errno(15007) // ERROR_EVT_CHANNEL_NOT_FOUND
 	evtMaxBytes         = 1 << 20              // of the values or of the message of one event
 
 	// EVT_SYSTEM_PROPERTY_ID
@@ -136,7 +136,7 @@ func opened(function string, handle uintptr, err error) (uintptr, error) {
 		return handle, nil
 	case errors.Is(err, windows.ERROR_SUCCESS), errors.Is(err, windows.ERROR_CALL_NOT_IMPLEMENTED):
 		return 0, fmt.Errorf("%w: %s does nothing here", host.ErrUnsupported, function)
-	case errors.Is(err, evtNoChannel):
+	case errors.Is(err, errNoChannel):
 		return 0, fs.ErrNotExist
 	}
 	return 0, fmt.Errorf("%s: %w", function, err)
@@ -174,7 +174,7 @@ func (l *eventLog) next(results uintptr) (host.Event, error) {
 	if err != nil {
 		return host.Event{}, err
 	}
-	e := host.Event{Source: system.text(evtProvider), ID: uint16(system.number(evtID)), //nolint:gosec // it has 16 bits
+	e := host.Event{Source: system.text(evtProvider), ID: uint16(system.number(evtID)),
 		Time: system.time(evtTime)}
 	level := system.number(evtLevel)
 	if e.Level = evtLevels[level]; e.Level == "" {

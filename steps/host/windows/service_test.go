@@ -248,7 +248,7 @@ func TestServiceRuns(t *testing.T) {
 // TestStartIsRepeated: a start that fails for a reason that passes is repeated, for ten seconds; others fail at once.
 func TestStartIsRepeated(t *testing.T) {
 	for _, c := range []struct {
-		err   error
+		err   windows.Errno
 		times int // that it is the answer; then the service starts
 		want  error
 	}{
@@ -270,7 +270,7 @@ func TestStartIsRepeated(t *testing.T) {
 			if !errors.Is(err, c.want) || time.Since(began) > startBound {
 				t.Errorf("%v %d times: %v after %d starts in %v", c.err, c.times, err, asked, time.Since(began))
 			}
-			if again := asked > 1; again != slices.Contains(passing, c.err.(windows.Errno)) {
+			if again := asked > 1; again != slices.Contains(passing, c.err) {
 				t.Errorf("%v: %d starts", c.err, asked)
 			}
 		})
