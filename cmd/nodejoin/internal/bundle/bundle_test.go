@@ -46,9 +46,12 @@ func TestBundleNames(t *testing.T) {
 		strings.Repeat("a", 300):            "n1/" + strings.Repeat("a", 100),
 		strings.Repeat("a/", 300):           "n1/" + strings.Repeat("a/", 15) + "a",
 	} {
-		b := &Bundle{}
-		if have := b.name("n1/", in); have != want {
-			t.Errorf("%q: %q, want %q", in, have, want)
+		for _, cut := range []bool{false, true} {
+			b := &Bundle{}
+			b.Part("n1/", collect.Part{Name: in, Cut: cut})
+			if have := b.entries[0].name; have != want {
+				t.Errorf("%q, cut: %t: %q, want %q", in, cut, have, want)
+			}
 		}
 	}
 	b := &Bundle{}
