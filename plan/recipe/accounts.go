@@ -14,9 +14,9 @@ var (
 		Rules: []kube.Rule{ // flannel Documentation/kube-flannel.yml
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
-		}}
+		}, OwnNode: true}
 	kubeProxyAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
-		ClusterRole: "system:node-proxier"}
+		ClusterRole: "system:node-proxier", OwnNode: true}
 )
 
 // component is a program of the node that uses the cluster with a service account.

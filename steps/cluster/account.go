@@ -16,14 +16,12 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// ownership marks the objects that nodejoin creates and may change.
-var ownership = map[string]string{"app.kubernetes.io/managed-by": "nodejoin"}
-
 // accountGap is what an account lacks.
 type accountGap struct {
 	namespace, account, role, binding bool
 	rules                             []kube.Rule // not granted by the role
 	have                              *rbacv1.ClusterRole
+	ownNode                           []kube.Manifest // that are absent or differ
 }
 
 func (g accountGap) missing(w kube.ServiceAccount) []string {
@@ -44,6 +42,9 @@ func (g accountGap) missing(w kube.ServiceAccount) []string {
 	}
 	if g.binding {
 		out = append(out, "ClusterRoleBinding "+bindingName(w))
+	}
+	for _, m := range g.ownNode {
+		out = append(out, m.String())
 	}
 	return out
 }
@@ -105,7 +106,29 @@ func (k *client) accountGap(ctx context.Context, w kube.ServiceAccount) (g accou
 			return s.Kind == "ServiceAccount" && s.Namespace == w.Namespace && s.Name == w.Name
 		})
 	}
-	return g, nil
+	g.ownNode, err = k.ownNodeGap(ctx, w)
+	return g, err
+}
+
+// ownNodeGap returns the objects of kube.OwnNode that are absent or differ. Where the API server does not bind tokens
+// to Nodes, none is wanted: the policy would refuse the tokens of all nodes.
+func (k *client) ownNodeGap(ctx context.Context, w kube.ServiceAccount) (gap []kube.Manifest, err error) {
+	if !w.OwnNode {
+		return nil, nil
+	}
+	if binds, err := k.bindsToNodes(ctx, w.Namespace, w.Name); err != nil || !binds {
+		return nil, err
+	}
+	for _, m := range kube.OwnNode(w.Namespace, w.Name) {
+		have, err := k.Manifest(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if !have.Exists || len(have.Differs) > 0 {
+			gap = append(gap, m)
+		}
+	}
+	return gap, nil
 }
 
 // EnsureServiceAccount creates what is missing. A ClusterRole that nodejoin did not create is never changed.
@@ -136,6 +159,9 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 			return err
 		}
 	}
+	if err := k.ensureOwnNode(ctx, w, g); err != nil { // before the account has rights
+		return err
+	}
 	if err := k.ensureRole(ctx, w, g); err != nil {
 		return err
 	}
@@ -153,6 +179,22 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 		_, err = k.rbac.ClusterRoleBindings().Update(ctx, b, metav1.UpdateOptions{FieldManager: k.manager})
 	}
 	return k.fail(ctx, "creating the "+what, err)
+}
+
+// ensureOwnNode applies the objects of kube.OwnNode that are absent or differ. Whether the API server binds the tokens
+// of a new account is known only now.
+func (k *client) ensureOwnNode(ctx context.Context, w kube.ServiceAccount, g accountGap) (err error) {
+	if g.account {
+		if g.ownNode, err = k.ownNodeGap(ctx, w); err != nil {
+			return err
+		}
+	}
+	for _, m := range g.ownNode {
+		if err := k.ApplyManifest(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accountGap) error {

@@ -28,3 +28,6 @@ type served struct {
 	mu    sync.Mutex
 	lists map[string]metav1.APIResourceList
 }
+
+// ownership marks the objects that nodejoin creates and may change.
+var ownership = map[string]string{"app.kubernetes.io/managed-by": "nodejoin"}

@@ -212,7 +212,7 @@ func (p *controlPlane) writeKubeconfig(name string, user *clientcmdapi.AuthInfo)
 // as is a client with other credentials than the administrator's.
 func (p *controlPlane) as(cfg rest.Config) *kubernetes.Clientset {
 	p.t.Helper()
-	cfg.Host, cfg.CAData = p.url, certPEM(p.ca.Raw)
+	cfg.Host, cfg.CAData, cfg.QPS = p.url, certPEM(p.ca.Raw), -1 // no limit
 	c, err := kubernetes.NewForConfig(&cfg)
 	p.must(err)
 	return c

@@ -105,3 +105,41 @@ func TestEndTokens(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestBindsToNodes: where the version leaves it open, the API server is asked in a way that mints no token.
+func TestBindsToNodes(t *testing.T) {
+	for _, c := range []struct {
+		name, version string
+		code          int // of the answer to the request for a token; 0 = none is sent
+		want          bool
+	}{
+		{"older", "v1.30.14", 0, false},
+		{"gate off", "v1.31.0", http.StatusBadRequest, false},
+		{"no such Node", "v1.32.1+k3s1", http.StatusNotFound, true},
+		{"a Node of that name", "v1.32.1", http.StatusConflict, true},
+		{"always", "v1.33.0-gke.1", 0, true},
+		{"unknown", "main", http.StatusNotFound, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/version" {
+					reply(w, map[string]string{"gitVersion": c.version})
+					return
+				}
+				var q authenticationv1.TokenRequest
+				if err := json.NewDecoder(r.Body).Decode(&q); err != nil || c.code == 0 {
+					t.Errorf("%s %s: %v", r.Method, r.URL, err)
+				}
+				if to := q.Spec.BoundObjectRef; to.Kind != "Node" || to.UID == "" {
+					t.Errorf("a request for %+v could mint a token", to)
+				}
+				status(w, c.code, map[int]metav1.StatusReason{http.StatusBadRequest: metav1.StatusReasonBadRequest,
+					http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusConflict: metav1.StatusReasonConflict}[c.code], "no")
+			})
+			got, err := a.(*client).bindsToNodes(t.Context(), "ns", "a")
+			if err != nil || got != c.want {
+				t.Errorf("%v, %v, want %v", got, err, c.want)
+			}
+		})
+	}
+}

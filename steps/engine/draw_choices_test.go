@@ -74,6 +74,7 @@ func dimensions(osName string) map[string][]choice {
   name         = "tool"
   cluster_role = "tool"
   rules        = [{ api_groups = [""], resources = ["nodes"], verbs = ["get"] }]
+  own_node     = true
 }
 step "node_seen" "seen_again" {}
 step "node_ready" "ready_again" { after = ["registered"] }

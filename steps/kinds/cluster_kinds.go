@@ -19,6 +19,10 @@ var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnClus
 
 var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true,
 	Doc: "a ServiceAccount with its role and binding",
+	Args: map[string]string{
+		"own_node": "the account changes only the Node that its token is bound to, and may renew that token: a " +
+			"ValidatingAdmissionPolicy and a Role, where the API server binds tokens to Nodes (Kubernetes 1.31 and newer)",
+	},
 	New: func() any { return &ServiceAccount{} }, Render: steps.Renders((*ServiceAccount).rendered)}
 
 var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster,
@@ -110,10 +114,12 @@ type ServiceAccount struct {
 	Name        string      `json:"name" doc:"name of the account" id:"true"`
 	ClusterRole string      `json:"cluster_role" doc:"ClusterRole to bind"`
 	Rules       []kube.Rule `json:"rules,omitempty" doc:"rules of the ClusterRole, where nodejoin makes it"`
+	OwnNode     bool        `json:"own_node,omitempty"`
 }
 
 func (s *ServiceAccount) want() kube.ServiceAccount {
-	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules}
+	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules,
+		OwnNode: s.OwnNode}
 }
 
 func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
@@ -236,5 +242,10 @@ func (s *ServiceAccount) rendered(steps.RenderFor) (steps.Rendering, error) {
 			"labels": ownership},
 		"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": s.ClusterRole},
 		"subjects": []any{object{"kind": "ServiceAccount", "namespace": s.Namespace, "name": s.Name}}})
+	if s.OwnNode {
+		for _, m := range kube.OwnNode(s.Namespace, s.Name) {
+			out = append(out, m.Object)
+		}
+	}
 	return steps.Rendering{Name: "serviceaccount-" + s.Namespace + "-" + s.Name, Objects: out}, nil
 }

@@ -211,6 +211,8 @@ type ServiceAccount struct {
 	// ClusterRole to bind: an existing one by name, or with Rules one that nodejoin creates.
 	ClusterRole string
 	Rules       []Rule
+	// OwnNode limits the account as the objects of OwnNode do, where the API server binds tokens to Nodes.
+	OwnNode bool
 }
 
 // Rule of a ClusterRole.

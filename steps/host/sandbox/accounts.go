@@ -24,6 +24,9 @@ func (k *Cluster) ServiceAccount(ctx context.Context, want kube.ServiceAccount) 
 		if !ok {
 			out.Missing = append(out.Missing, "service account "+subject)
 		}
+		if want.OwnNode && !have.OwnNode {
+			out.Missing = append(out.Missing, "limits of "+subject+" to the Node of its token")
+		}
 		if want.ClusterRole == "" {
 			return nil
 		}
@@ -54,6 +57,7 @@ func (k *Cluster) EnsureServiceAccount(ctx context.Context, want kube.ServiceAcc
 	subject := want.Namespace + "/" + want.Name
 	return k.tell(ctx, "make service account", subject, func(s *clusterState) error {
 		have, _ := s.Accounts.edit(subject)
+		have.OwnNode = have.OwnNode || want.OwnNode
 		if want.ClusterRole == "" {
 			s.Accounts.set(subject, have)
 			return nil

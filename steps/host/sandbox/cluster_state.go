@@ -63,7 +63,8 @@ type bootstrap struct {
 }
 
 type account struct {
-	Roles []string `json:"roles"` // ClusterRoles bound to it
+	Roles   []string `json:"roles"` // ClusterRoles bound to it
+	OwnNode bool     `json:"own_node,omitempty"`
 }
 
 // servingRequest is a kubelet's request for a serving certificate, with the machine that waits for it.
