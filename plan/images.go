@@ -35,7 +35,13 @@ func (c *compiler) findImages(of *Compiled) {
 		}
 		if k := c.Cluster.Base.Runtime.Kind; k != "" {
 			in := recipeInput(c.Cluster, m)
-			note(Image{Name: in.PauseImage(), OS: m.OS, Arch: m.Arch, Build: buildOf(m)}, m.Range)
+			names := []string{in.PauseImage()}
+			if of := m.RecipeSettings.Images; of != nil {
+				names = append(names, of.Pull...)
+			}
+			for _, name := range names {
+				note(Image{Name: name, OS: m.OS, Arch: m.Arch, Build: buildOf(m)}, m.Range)
+			}
 		}
 		for _, s := range m.Steps {
 			if o, ok := kinds.As[kinds.Manifest](s); ok {

@@ -41,6 +41,8 @@ func (c *compiler) machineSettings(m *block.Machine) {
 			w.guard(b)
 		case "file":
 			w.file(key[len("file "):], b)
+		case "images":
+			w.Images = &recipe.Images{Pull: b.Texts("pull"), Source: w.place(b.At)}
 		case "credential_provider":
 			w.credentialProvider(key[len("credential_provider "):], b)
 		}

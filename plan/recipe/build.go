@@ -21,6 +21,7 @@ type build struct {
 	specs      []steps.Spec
 	before     map[string]bool // ids of settings that come before services
 	left       map[string]bool // ids that the settings skip
+	needs      []string        // ids that come before the kubelet starts, and before its token is made
 	err        error           // the first one; later calls do nothing
 }
 

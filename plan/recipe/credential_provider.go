@@ -39,10 +39,6 @@ const (
 	linProviderConfig = "/etc/kubernetes/credential-provider.json"
 )
 
-// providers are what the kubelet needs for its credential providers: a file that it reads when it starts, and the
-// steps that come before it.
-type providers struct{ watch, after []string }
-
 // providerFlags are the kubelet's flags for its credential providers.
 func (b *build) providerFlags() []string {
 	if len(b.in.Settings.CredentialProviders) == 0 {
@@ -59,10 +55,19 @@ func (b *build) providerPaths() (dir, config string) {
 	return winProviders, winProviderConfig
 }
 
-// credentialProviders adds the programs that the kubelet asks for credentials, and the file that names them.
-func (b *build) credentialProviders() providers {
+// providerFile is the file that the kubelet reads when it starts; none if it has no credential providers.
+func (b *build) providerFile() []string {
 	if len(b.in.Settings.CredentialProviders) == 0 {
-		return providers{}
+		return nil
+	}
+	_, config := b.providerPaths()
+	return []string{config}
+}
+
+// credentialProviders adds the programs that the kubelet asks for credentials, and the file that names them.
+func (b *build) credentialProviders() {
+	if len(b.in.Settings.CredentialProviders) == 0 {
+		return
 	}
 	dir, config := b.providerPaths()
 	access, parent := host.AccessPrivate, "bin_dir"
@@ -71,7 +76,6 @@ func (b *build) credentialProviders() providers {
 	}
 	b.add("credential_providers_dir", "directory", "Folder of credential providers",
 		&kinds.Directory{Path: dir, Access: access}, parent)
-	out := providers{watch: []string{config}, after: []string{"credential_providers"}}
 	file := &kinds.File{Path: config, Access: host.AccessPrivate}
 	var list []any
 	for _, p := range b.in.Settings.CredentialProviders {
@@ -84,7 +88,7 @@ func (b *build) credentialProviders() providers {
 			s := b.add(id, "binary", "Credential provider "+name, &kinds.Binary{Source: p.Source,
 				Path: host.Join(b.in.OS, dir, name)}, "credential_providers_dir")
 			s.Retries, s.Source = downloadRetries(p.Source), p.Origin
-			out.after = append(out.after, id)
+			b.needs = append(b.needs, id)
 		}
 		list = append(list, b.providerFields(p, program))
 		file.Sensitive = file.Sensitive || p.Sensitive
@@ -94,7 +98,7 @@ func (b *build) credentialProviders() providers {
 	b.fail(err)
 	file.Content = string(text) + "\n"
 	b.add("credential_providers", "file", "Credential providers of the kubelet", file, "kubernetes_dir")
-	return out
+	b.needs = append(b.needs, "credential_providers")
 }
 
 // providerFiles are the files that one program is on the machine. Before 1.29, the kubelet on Windows looks for the

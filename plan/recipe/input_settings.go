@@ -17,6 +17,7 @@ type Settings struct {
 	Exporter *Exporter // nil = none
 	Reboot   *Reboot   // nil = the plan does not mention it
 	Guard    Guard
+	Images   *Images // nil = none
 	// CredentialProviders are sorted by their names.
 	CredentialProviders []CredentialProvider
 	// Steps are the settings that are a state by themselves: files, registry values.
@@ -133,6 +134,12 @@ type CSIProxy struct {
 	WorkingDirs []string
 	Keep        bool // it stays when the plan no longer has it
 	Source      string
+}
+
+// Images are images that the runtime has before the kubelet starts, besides the pause image.
+type Images struct {
+	Pull   []string
+	Source string
 }
 
 // CredentialProvider is a program that the kubelet asks for credentials of registries.

@@ -18,7 +18,7 @@ func (b *build) bootstrapToken(needed string, after ...string) {
 	for _, m := range b.in.Manifests { // without these bindings a token is useless
 		after = append(after, m.ID())
 	}
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join, after...).OnlyIf = needed
+	b.add("join_token", "bootstrap_token", "Bootstrap token", join, append(after, b.needs...)...).OnlyIf = needed
 }
 
 // nameFree rejects a machine that is not the Node of its name, if the step needed reports that the machine

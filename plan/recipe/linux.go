@@ -18,6 +18,8 @@ func (b *build) linux() {
 	b.linPrepare()
 	b.linPrograms()
 	b.linRuntime()
+	b.images(linContainerdSocket)
+	b.credentialProviders()
 	b.linCredentials()
 	b.linKubelet()
 	b.linRegistered()

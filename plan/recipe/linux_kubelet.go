@@ -31,7 +31,8 @@ func (b *build) linCredentials() {
 	}
 	b.nameFree("bootstrap_kubeconfig")
 	b.add("join_token", "bootstrap_token", "Bootstrap token", join,
-		append(manifests, "containerd_ready", "kubelet_config", "kubernetes_node")...).OnlyIf = "bootstrap_kubeconfig"
+		slices.Concat(manifests, []string{"containerd_ready", "kubelet_config", "kubernetes_node"},
+			b.needs)...).OnlyIf = "bootstrap_kubeconfig"
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
@@ -45,13 +46,12 @@ func (b *build) linKubelet() {
 		"--kubeconfig=" + linKubeletConf,
 		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node,
 		"--node-ip=" + b.nodeIPs()}
-	providers := b.credentialProviders()
 	command = slices.Concat(command, b.providerFlags(), b.in.Kubelet.Args)
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir",
-		"containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward"}, providers.after...)
+		"containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward"}, b.needs...)
 	b.add("kubelet", "service", "Service kubelet", &kinds.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", command, "containerd"),
-		Watch:         append([]string{linKubeletConfig, linCA}, providers.watch...),
+		Watch:         append([]string{linKubeletConfig, linCA}, b.providerFile()...),
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
 		// The last one is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).

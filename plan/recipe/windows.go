@@ -17,6 +17,8 @@ func (b *build) windows() {
 	b.winPrepare()
 	b.winPrograms()
 	b.winRuntime()
+	b.images(containerdPipe)
+	b.credentialProviders()
 	b.winAddons()
 	b.winKubelet(b.winCredentials())
 	b.winRegistered()

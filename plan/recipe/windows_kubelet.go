@@ -61,10 +61,9 @@ func (b *build) winKubelet(credentials []string) {
 	case "kubeadm":
 		watch, flags, gone = append(watch, b.kubeletSettings()), kubeadmFlags, b.kubeadmFlagsGone()
 	}
-	providers := b.credentialProviders()
-	watch = append(watch, providers.watch...)
+	watch = append(watch, b.providerFile()...)
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir",
-		"firewall_kubelet", b.runtime.ready}, slices.Concat(credentials, providers.after)...)
+		"firewall_kubelet", b.runtime.ready}, slices.Concat(credentials, b.needs)...)
 	b.add("kubelet", "service", "Service kubelet", b.underNSSM(&kinds.Service{
 		ServiceConfig: winService("kubelet", "Kubernetes node agent", b.serviceCommand(log, b.winKubeletCommand()...),
 			b.runtime.service),

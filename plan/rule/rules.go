@@ -52,6 +52,7 @@ var rules = []Rule{
 	{name: "steps of a cluster", plan: stepsOfACluster},
 	{name: "settings of Windows", node: settings(settingsOfWindows)},
 	{name: "the address of a proxy", node: settings(proxyAddress)},
+	{name: "images of a node", node: settings(imagesOfNode)},
 	{name: "credential providers", node: settings(credentialProviders)},
 	{name: "paths of files", node: settings(filePaths)},
 	{name: "services of a node", node: settings(services)},

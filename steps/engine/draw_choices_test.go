@@ -212,6 +212,7 @@ func machineDimensions(osName string) map[string][]choice {
 				"registry \"quay.io\" {\n mirrors = [\"https://two.example\"]\n ca = "+strconv.Quote(authority)+"\n}")},
 		"logins":            logins(),
 		"providers":         providers(),
+		"images":            pulled(),
 		"containerd config": args("runtime containerd", `config = { debug = { level = "info" } }`),
 		"cas":               args("host", "trusted_cas = ["+strconv.Quote(authority)+"\n]"),
 		"authority": args("steps",

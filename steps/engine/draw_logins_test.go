@@ -27,6 +27,12 @@ func providers() []choice {
 	return []choice{{}, in("provider", "profile", ecr+"\n"+own), in("provider of the node", "node", own+"\n"+ecr)}
 }
 
+// pulled are images that the runtime has before the kubelet starts.
+func pulled() []choice {
+	return []choice{{}, in("images", "profile", `images { pull = ["registry.example/app:1"] }`),
+		in("images of the node", "node", `images { pull = ["registry.example/app:2", "registry.example/app:1"] }`)}
+}
+
 // drawnEnv is the environment that drawn plans are read with.
 func drawnEnv(name string) (string, bool) { return "drawn", name == "DRAWN_PASSWORD" }
 

@@ -97,6 +97,10 @@ func (i *intercepted) RunProgram(ctx context.Context, p Program) (exitCode int, 
 	return exitCode, err
 }
 
+func (i *intercepted) PullImage(ctx context.Context, cri, name string) error {
+	return i.do("pull image", name, func() error { return i.Host.PullImage(ctx, cri, name) })
+}
+
 func (i *intercepted) RemovePod(ctx context.Context, cri, id string) error {
 	return i.do("remove pod", id, func() error { return i.Host.RemovePod(ctx, cri, id) })
 }

@@ -21,6 +21,9 @@ type ServicesReader interface {
 	// Images lists the images of that container runtime, sorted as SortImages does. Nothing that serves it is
 	// fs.ErrNotExist.
 	Images(ctx context.Context, cri string) ([]Image, error)
+	// Image is the image of a name, as pods give it ("registry.k8s.io/pause:3.10"); nil if that runtime has none of it.
+	// Nothing that serves it is fs.ErrNotExist.
+	Image(ctx context.Context, cri, name string) (*Image, error)
 	// Processes are the ids of the processes that run the program of this path, ascending; also those whose
 	// file was removed or replaced since (Linux).
 	Processes(ctx context.Context, program string) ([]int, error)
@@ -43,6 +46,13 @@ type Image struct {
 	Digests []string `json:"digests,omitempty"` // "registry.k8s.io/pause@sha256:..."
 	Size    uint64   `json:"size"`              // bytes
 	Pinned  bool     `json:"pinned,omitempty"`  // the kubelet does not remove it
+}
+
+// PullError is what a container runtime says of an image that it cannot pull, in the words of the runtime.
+type PullError struct{ Image, Message string }
+
+func (e *PullError) Error() string {
+	return "the container runtime cannot pull " + e.Image + ": " + e.Message
 }
 
 // SortImages puts images into the order of Reader.Images.
@@ -71,6 +81,9 @@ type Services interface {
 	// DeleteService unregisters a stopped service. Running: ErrServiceRunning.
 	// Registered services that depend on it: ErrDependents. Absent is not an error.
 	DeleteService(ctx context.Context, name string) error
+	// PullImage has a container runtime pull an image from its registry, and waits for it. What the runtime says when
+	// it cannot is a *PullError; nothing that serves the CRI is fs.ErrNotExist.
+	PullImage(ctx context.Context, cri, name string) error
 	// RemovePod stops a pod of Pods with its containers and removes it; absence is not an error.
 	RemovePod(ctx context.Context, cri, id string) error
 	// EndProcesses kills the processes of Processes with those that they have started, and waits until they are

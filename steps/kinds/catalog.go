@@ -28,6 +28,7 @@ var catalog = steps.Catalog{
 	hnsReadyKind,
 	hostNameKind,
 	httpReadyKind,
+	imageKind,
 	kernelModuleKind,
 	kubeadmJoinKind,
 	kubeconfigKind,

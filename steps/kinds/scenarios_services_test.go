@@ -22,6 +22,9 @@ func serviceScenarios(art stepstest.Memory) []scenario {
 	}
 	dependent := stepstest.Service("app", `C:\k\app.exe`)
 	dependent.DependsOn = []string{"containerd"}
+	pull := func(name string) steps.Spec {
+		return stepstest.Spec("image", "image", &kinds.Image{Address: `\\.\pipe\containerd-containerd`, Image: name})
+	}
 	runtime := func(url, conf string, args ...string) []steps.Spec {
 		return []steps.Spec{containerdArchive(art, url), containerdConfig(conf),
 			stepstest.Spec("file", "app_exe", &kinds.File{Path: `C:\k\app.exe`, Content: "app"}), containerd(args...),
@@ -67,6 +70,10 @@ func serviceScenarios(art stepstest.Memory) []scenario {
 	}
 
 	return []scenario{
+		{name: "image fresh", list: append(runtime("http://m/1.tgz", "v1"), pull("registry.example/app:1")),
+			verify: runs("containerd", "app")},
+		{name: "image of another name", before: append(runtime("http://m/1.tgz", "v1"), pull("registry.example/app:1")),
+			list: append(runtime("http://m/1.tgz", "v1"), pull("registry.example/app:2")), verify: runs("containerd", "app")},
 		{name: "runtime fresh", list: runtime("http://m/1.tgz", "v1"), verify: runs("containerd", "app")},
 		{name: "runtime upgraded", before: runtime("http://m/1.tgz", "v1"),
 			list: runtime("http://m/2.tgz", "v2", "--debug"), verify: runs("containerd", "app")},

@@ -1,4 +1,4 @@
-// Package cri lists and removes the pods of a container runtime over its CRI, and lists its images
+// Package cri lists and removes the pods of a container runtime over its CRI, and lists and pulls images
 // (kubernetes/cri-api pkg/apis/runtime/v1/api.proto), with the few messages that this takes.
 package cri
 
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -67,6 +68,58 @@ func (r Runtime) Images(ctx context.Context) ([]host.Image, error) {
 	return host.SortImages(out), err
 }
 
+// Image is the image of a name, as pods give it; nil if the runtime has none. A runtime that does not run is
+// fs.ErrNotExist.
+func (r Runtime) Image(ctx context.Context, name string) (*host.Image, error) {
+	reply, err := r.call(ctx, listTakes, "ImageService/ImageStatus", imageSpec(name))
+	if err != nil {
+		return nil, err
+	}
+	var out *host.Image
+	err = fields(reply, func(number protowire.Number, value []byte) error {
+		if number != 1 { // image; there is none where the runtime has none
+			return nil
+		}
+		i, err := image(value)
+		out = &i
+		return err
+	})
+	return out, err
+}
+
+// Pull pulls an image and waits for it, bounded by ctx alone. The runtime does not read again what it has of it.
+func (r Runtime) Pull(ctx context.Context, name string) error {
+	reply, err := r.call(ctx, 0, "ImageService/PullImage", imageSpec(name))
+	var status *probe.GRPCError
+	if errors.As(err, &status) {
+		text, bad := url.PathUnescape(status.Message)
+		if bad != nil {
+			text = status.Message
+		}
+		return &host.PullError{Image: name, Message: text}
+	}
+	if err != nil {
+		return err
+	}
+	ref := ""
+	err = fields(reply, func(number protowire.Number, value []byte) error {
+		if number == 1 { // image_ref
+			ref = string(value)
+		}
+		return nil
+	})
+	if err == nil && ref == "" {
+		err = errors.New("the container runtime pulled an image and did not name it")
+	}
+	return err
+}
+
+// imageSpec is a request whose first field is an ImageSpec, whose first field is the name.
+func imageSpec(name string) []byte {
+	spec := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), spec)
+}
+
 // Remove stops and removes a pod; its absence is no error.
 func (r Runtime) Remove(ctx context.Context, id string) error {
 	request := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), id) // pod_sandbox_id
@@ -78,11 +131,15 @@ func (r Runtime) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// call makes a call in the version of the CRI that the runtime has: v1, or v1alpha2 before containerd 1.6.
+// call makes a call in the version of the CRI that the runtime has: v1, or v1alpha2 before containerd 1.6. takes
+// bounds it; 0 = only ctx does.
 func (r Runtime) call(ctx context.Context, takes time.Duration, method string, request []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, takes,
-		fmt.Errorf("the container runtime at %s has not answered %s within %s", r.Address, method, takes))
-	defer cancel()
+	if takes > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, takes,
+			fmt.Errorf("the container runtime at %s has not answered %s within %s", r.Address, method, takes))
+		defer cancel()
+	}
 	reply, err := probe.Unary(ctx, r.Dial, r.Address, "/runtime.v1."+method, request)
 	var status *probe.GRPCError
 	if errors.As(err, &status) && status.Status == unimplemented {

@@ -50,3 +50,19 @@ func TestImage(t *testing.T) {
 		}
 	}
 }
+
+// TestImageSpec: a request names the image in the first field of its first field.
+func TestImageSpec(t *testing.T) {
+	name := "registry.example/app:1"
+	err := fields(imageSpec(name), func(number protowire.Number, value []byte) error {
+		return fields(value, func(inner protowire.Number, text []byte) error {
+			if number != 1 || inner != 1 || string(text) != name {
+				t.Errorf("field %d has field %d, %q", number, inner, text)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

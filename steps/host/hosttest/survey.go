@@ -190,6 +190,9 @@ func (s *suite) images() {
 	}
 	_, err := s.Host.Images(s.ctx, s.AbsentPipe)
 	s.is("images of nothing", err, fs.ErrNotExist)
+	_, err = s.Host.Image(s.ctx, s.AbsentPipe, "registry.example/app:1")
+	s.is("an image of nothing", err, fs.ErrNotExist)
+	s.is("a pull by nothing", s.Host.PullImage(s.ctx, s.AbsentPipe, "registry.example/app:1"), fs.ErrNotExist)
 }
 
 // probeAPI: a server with an unknown certificate answers with its clock.

@@ -28,6 +28,8 @@ type Quirks struct {
 	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints; the simulated programs create none
 	// Images are those that containerd has; the simulated programs pull none.
 	Images []host.Image `json:"images,omitempty"`
+	// NoImages are names that no registry has.
+	NoImages []string `json:"no_images,omitempty"`
 	// Events are the entries of the event log, by channel; the simulated programs write none.
 	Events map[string][]host.Event `json:"events,omitempty"`
 	// API is why an API server does not answer: "name" (the name cannot be resolved), or the text of an error;

@@ -123,6 +123,42 @@ func (h *Host) Images(ctx context.Context, cri string) ([]host.Image, error) {
 	return out, err
 }
 
+// Image is an image of the played containerd: one that it has, or that was pulled.
+func (h *Host) Image(ctx context.Context, cri, name string) (*host.Image, error) {
+	var out *host.Image
+	err := h.view(ctx, "ask for image", name, func(s *state) error {
+		if h.serverOf(s, cri) != containerd {
+			return fs.ErrNotExist
+		}
+		q, err := h.ask(ctx, "Image", name)
+		for _, i := range append(slices.Clone(q.Images), s.Pulled...) {
+			if slices.Contains(i.Tags, name) {
+				out = &i
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+// PullImage plays a registry that has every image, but those of Quirks.NoImages.
+func (h *Host) PullImage(ctx context.Context, cri, name string) error {
+	return failed("pull image", name, h.change(ctx, func(s *state) error {
+		if h.serverOf(s, cri) != containerd {
+			return fs.ErrNotExist
+		}
+		q, err := h.ask(ctx, "PullImage", name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(q.NoImages, name) {
+			return &host.PullError{Image: name, Message: name + ": not found"}
+		}
+		s.Pulled = append(s.Pulled, host.Image{ID: "sha256:" + name, Tags: []string{name}, Size: 1})
+		return nil
+	}))
+}
+
 // RemovePod ends a pod with its shim.
 func (h *Host) RemovePod(ctx context.Context, cri, id string) error {
 	return failed("remove pod", id, h.change(ctx, func(s *state) error {

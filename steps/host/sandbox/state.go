@@ -45,6 +45,7 @@ type state struct {
 	HostName string                       `json:"host_name,omitempty"`      // "" = as it came
 	NextName string                       `json:"next_name,omitempty"`      // after a boot; "" = HostName
 	Pods     []podRun                     `json:"pods,omitempty"`
+	Pulled   []host.Image                 `json:"pulled,omitempty"` // images that containerd has pulled
 	// HNS endpoints of pods; those of the quirks are always there
 	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"`
 	Noted     []string           `json:"noted,omitempty"` // what needs a reboot

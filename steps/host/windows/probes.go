@@ -47,6 +47,17 @@ func (h *Host) Images(ctx context.Context, address string) ([]host.Image, error)
 	return images, failed("list images of", address, err)
 }
 
+// Image is an image of a container runtime.
+func (h *Host) Image(ctx context.Context, address, name string) (*host.Image, error) {
+	image, err := cri.Runtime{Dial: dialPipe, Address: address}.Image(ctx, name)
+	return image, failed("ask for image", name, err)
+}
+
+// PullImage has a container runtime pull an image.
+func (h *Host) PullImage(ctx context.Context, address, name string) error {
+	return failed("pull image", name, cri.Runtime{Dial: dialPipe, Address: address}.Pull(ctx, name))
+}
+
 // RemovePod stops and removes a pod of a container runtime.
 func (h *Host) RemovePod(ctx context.Context, address, id string) error {
 	return failed("remove pod", id, cri.Runtime{Dial: dialPipe, Address: address}.Remove(ctx, id))
