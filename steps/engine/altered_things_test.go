@@ -279,6 +279,9 @@ func (a *altering) rules() {
 			"program":      func(r *host.FirewallRule) { r.Program = `C:\other.exe` },
 			"display name": func(r *host.FirewallRule) { r.DisplayName = "Other" },
 			"description":  func(r *host.FirewallRule) { r.Description = "Other" },
+			"profiles":     func(r *host.FirewallRule) { r.Limits.Profiles = "domain" },
+			"service":      func(r *host.FirewallRule) { r.Limits.Service = "other" },
+			"remote ports": func(r *host.FirewallRule) { r.Limits.RemotePorts = "1" },
 		} {
 			a.add("rule "+rule.Name+" "+what, func(ctx context.Context, m joinedMachine) error {
 				other := rule

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -94,6 +95,26 @@ type FirewallRule struct {
 	// Remote are the addresses that the rule applies to, in the form of Addresses; "" = any.
 	Remote  string `json:"remote,omitempty"`
 	Enabled bool   `json:"enabled" default:"true" present:"true"`
+	// Limits are what else limits the rule; no plan asks for any.
+	Limits FirewallLimits `json:"limits,omitzero" lang:"-"`
+}
+
+// FirewallLimits are the fields of a firewall rule that rules of nodejoin do not have; each "" does not limit.
+type FirewallLimits struct {
+	Profiles    string `json:"profiles,omitempty"` // of networks: "domain,private"
+	Service     string `json:"service,omitempty"`
+	RemotePorts string `json:"remote_ports,omitempty"`
+}
+
+// String names the limits: "profiles domain".
+func (l FirewallLimits) String() string {
+	var out []string
+	for _, f := range [][2]string{{"profiles", l.Profiles}, {"service", l.Service}, {"remote ports", l.RemotePorts}} {
+		if f[1] != "" {
+			out = append(out, f[0]+" "+f[1])
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // HNSNetwork is a network of the Windows Host Networking Service.

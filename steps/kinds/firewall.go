@@ -140,6 +140,7 @@ func (f *FirewallRule) diff(have *host.FirewallRule) steps.Change {
 	add("protocol", have.Protocol, want.Protocol)
 	add("ports", strings.ReplaceAll(have.Ports, " ", ""), want.Ports)
 	add("remote", orAny(host.Addresses(have.Remote)), orAny(want.Remote))
+	add("limits", cmp.Or(have.Limits.String(), "none"), cmp.Or(want.Limits.String(), "none"))
 	if !host.SamePath("windows", have.Program, want.Program) {
 		add("program", have.Program, want.Program)
 	}

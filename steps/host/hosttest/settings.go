@@ -122,6 +122,9 @@ func (s *suite) firewall() {
 		func() {
 			want.Remote, want.Ports, want.Program, want.Action, want.Enabled = "", "", `C:\k\kubelet.exe`, "block", false
 		},
+		func() {
+			want.Limits = host.FirewallLimits{Profiles: "domain,private", Service: "kubelet", RemotePorts: "1024-65535"}
+		},
 	} {
 		change()
 		s.must(s.Host.PutFirewallRule(s.ctx, want))

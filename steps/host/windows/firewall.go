@@ -26,6 +26,8 @@ var (
 	directions = []enumName{{1, "in"}, {2, "out"}}      // NET_FW_RULE_DIRECTION
 	actions    = []enumName{{0, "block"}, {1, "allow"}} // NET_FW_ACTION
 	protocols  = []enumName{{6, "tcp"}, {17, "udp"}}    // NET_FW_IP_PROTOCOL
+	// NET_FW_PROFILE_TYPE2
+	profileBits = []enumName{{1, "domain"}, {2, "private"}, {4, "public"}}
 )
 
 const (
@@ -106,6 +108,35 @@ func (h *Host) FirewallRule(ctx context.Context, name string) (host.FirewallRule
 	return r, err
 }
 
+// profileNames are the names of profiles, "" for all.
+func profileNames(bits int32) string {
+	var out []string
+	for _, p := range profileBits {
+		if bits&p.value != 0 {
+			out = append(out, p.name)
+		}
+	}
+	if len(out) == len(profileBits) {
+		return ""
+	}
+	return strings.Join(out, ",")
+}
+
+func profilesOf(names string) (int32, error) {
+	if names == "" {
+		return allProfiles, nil
+	}
+	bits := int32(0)
+	for name := range strings.SplitSeq(names, ",") {
+		bit, err := enumValue(profileBits, "profile", name)
+		if err != nil {
+			return 0, err
+		}
+		bits |= bit
+	}
+	return bits, nil
+}
+
 func readRule(rule object) (r host.FirewallRule, err error) {
 	for _, p := range []struct {
 		name string
@@ -113,6 +144,7 @@ func readRule(rule object) (r host.FirewallRule, err error) {
 	}{
 		{"Name", &r.Name}, {"Grouping", &r.DisplayName}, {"Description", &r.Description},
 		{"LocalPorts", &r.Ports}, {"ApplicationName", &r.Program}, {"RemoteAddresses", &r.Remote},
+		{"serviceName", &r.Limits.Service}, {"RemotePorts", &r.Limits.RemotePorts},
 	} {
 		if *p.to, err = rule.text(p.name); err != nil {
 			return r, err
@@ -122,6 +154,14 @@ func readRule(rule object) (r host.FirewallRule, err error) {
 		r.Ports = ""
 	}
 	r.Remote = host.Addresses(r.Remote)
+	if r.Limits.RemotePorts == "*" {
+		r.Limits.RemotePorts = ""
+	}
+	profiles, err := rule.number("Profiles")
+	if err != nil {
+		return r, err
+	}
+	r.Limits.Profiles = profileNames(profiles)
 	for _, p := range []struct {
 		name  string
 		names []enumName
@@ -139,7 +179,7 @@ func readRule(rule object) (r host.FirewallRule, err error) {
 	return r, err
 }
 
-// PutFirewallRule adds the rule, for all profiles, in place of those of the same name.
+// PutFirewallRule adds the rule, for all profiles unless it has others, in place of those of the same name.
 func (h *Host) PutFirewallRule(ctx context.Context, r host.FirewallRule) error {
 	return withRules(ctx, "put firewall rule", r.Name, func(rules object) error {
 		rule, err := newRule(r)
@@ -161,7 +201,8 @@ func newRule(r host.FirewallRule) (object, error) {
 	direction, err1 := enumValue(directions, "direction", r.Direction)
 	action, err2 := enumValue(actions, "action", r.Action)
 	protocol, err3 := enumValue(protocols, "protocol", r.Protocol)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	profiles, err4 := profilesOf(r.Limits.Profiles)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return object{}, err
 	}
 	rule, err := newObject(classRule)
@@ -183,7 +224,9 @@ func newRule(r host.FirewallRule) (object, error) {
 		{"RemoteAddresses", r.Remote, r.Remote != ""},
 		{"Direction", direction, true},
 		{"Action", action, true},
-		{"Profiles", int32(allProfiles), true},
+		{"Profiles", profiles, true},
+		{"serviceName", r.Limits.Service, r.Limits.Service != ""},
+		{"RemotePorts", r.Limits.RemotePorts, r.Limits.RemotePorts != ""},
 		{"Enabled", r.Enabled, true},
 	} {
 		if !p.set {

@@ -57,21 +57,41 @@ func (h *Host) CreateService(ctx context.Context, c host.ServiceConfig) error {
 	return nil
 }
 
-// UpdateService changes a registered service in place. The account it runs as and
-// its error control are left as they are.
+// UpdateService changes a registered service in place. Its type, account and error control become those of
+// CreateService.
 func (h *Host) UpdateService(ctx context.Context, c host.ServiceConfig) error {
 	return withService(ctx, "update service", c.Name, changeRights, func(_ *mgr.Mgr, s *mgr.Service) error {
 		raw, err := encode(c)
 		if err != nil {
 			return err
 		}
-		err = windows.ChangeServiceConfig(s.Handle, windows.SERVICE_NO_CHANGE, raw.start, windows.SERVICE_NO_CHANGE,
-			raw.command, nil, nil, raw.dependsOn, nil, nil, raw.display)
+		account, err := windows.UTF16PtrFromString(serviceAccount)
+		if err != nil {
+			return err
+		}
+		err = windows.ChangeServiceConfig(s.Handle, windows.SERVICE_WIN32_OWN_PROCESS, raw.start,
+			windows.SERVICE_ERROR_NORMAL, raw.command, nil, nil, raw.dependsOn, account, nil, raw.display)
 		if err != nil {
 			return err
 		}
 		return configure(s, c)
 	})
+}
+
+// serviceAccount is the account of services that are created without one.
+const serviceAccount = "LocalSystem"
+
+// altered says what of a registration is not as CreateService makes it.
+func (c basicConfig) altered() string {
+	switch {
+	case !strings.EqualFold(strings.TrimPrefix(c.account, `.\`), serviceAccount):
+		return "its account is " + c.account
+	case c.serviceType != windows.SERVICE_WIN32_OWN_PROCESS:
+		return fmt.Sprintf("its type is %#x", c.serviceType)
+	case c.errorControl != windows.SERVICE_ERROR_NORMAL:
+		return fmt.Sprintf("its error control is %d", c.errorControl)
+	}
+	return ""
 }
 
 // rawConfig is a configuration as the first call of the manager takes it.
@@ -165,14 +185,19 @@ var actionKinds = map[int]string{
 	mgr.NoAction: "none", mgr.ServiceRestart: "restart", mgr.ComputerReboot: "reboot", mgr.RunCommand: "run_command",
 }
 
+// crashOnly ends the names of actions that are not taken when a service ends with an error code of its own.
+const crashOnly = "_on_crash"
+
 func setRecovery(s *mgr.Service, c host.ServiceConfig) error {
 	if len(c.Recovery) == 0 {
 		return s.ResetRecoveryActions()
 	}
-	actions := make([]mgr.RecoveryAction, 0, len(c.Recovery))
+	actions, always := make([]mgr.RecoveryAction, 0, len(c.Recovery)), true
 	for _, r := range c.Recovery {
 		a := mgr.RecoveryAction{Delay: r.Delay}
-		switch r.Action {
+		kind, crash := strings.CutSuffix(r.Action, crashOnly)
+		always = always && !crash
+		switch kind {
 		case "restart":
 			a.Type = mgr.ServiceRestart
 		case "none":
@@ -190,7 +215,7 @@ func setRecovery(s *mgr.Service, c host.ServiceConfig) error {
 		return err
 	}
 	// Without this flag a service that ends with an error code of its own is not restarted.
-	return s.SetRecoveryActionsOnNonCrashFailures(true)
+	return s.SetRecoveryActionsOnNonCrashFailures(always)
 }
 
 func setServiceEnvironment(name string, environment []string) error {
@@ -210,9 +235,9 @@ func setServiceEnvironment(name string, environment []string) error {
 
 // basicConfig is what QueryServiceConfig gives, decoded.
 type basicConfig struct {
-	command, display       string
-	dependsOn              []string // sorted
-	serviceType, startType uint32
+	command, display, account            string
+	dependsOn                            []string // sorted
+	serviceType, startType, errorControl uint32
 }
 
 func queryConfig(s *mgr.Service) (basicConfig, error) {
@@ -231,7 +256,8 @@ func queryConfig(s *mgr.Service) (basicConfig, error) {
 		}
 		c := basicConfig{
 			command: windows.UTF16PtrToString(q.BinaryPathName), display: windows.UTF16PtrToString(q.DisplayName),
-			serviceType: q.ServiceType, startType: q.StartType,
+			account:     windows.UTF16PtrToString(q.ServiceStartName),
+			serviceType: q.ServiceType, startType: q.StartType, errorControl: q.ErrorControl,
 		}
 		for p := q.Dependencies; p != nil && *p != 0; {
 			on := windows.UTF16PtrToString(p)
@@ -243,19 +269,19 @@ func queryConfig(s *mgr.Service) (basicConfig, error) {
 	}
 }
 
-func readConfig(s *mgr.Service) (host.ServiceConfig, error) {
-	var c host.ServiceConfig
+// readConfig gives a service's configuration, and what of its registration is not as CreateService makes it.
+func readConfig(s *mgr.Service) (c host.ServiceConfig, altered string, err error) {
 	basic, err := queryConfig(s)
 	if err != nil {
-		return c, err
+		return c, "", err
 	}
 	rest, err := s.Config() // description and delayed start
 	if err != nil {
-		return c, err
+		return c, "", err
 	}
 	command, err := windows.DecomposeCommandLine(basic.command)
 	if err != nil {
-		return c, fmt.Errorf("command line: %w", err)
+		return c, "", fmt.Errorf("command line: %w", err)
 	}
 	c = host.ServiceConfig{
 		Name: s.Name, DisplayName: basic.display, Description: rest.Description,
@@ -263,22 +289,29 @@ func readConfig(s *mgr.Service) (host.ServiceConfig, error) {
 	}
 	actions, err := s.RecoveryActions()
 	if err != nil {
-		return c, fmt.Errorf("recovery actions: %w", err)
-	}
-	for _, a := range actions {
-		c.Recovery = append(c.Recovery,
-			host.RecoveryAction{Action: actionKinds[a.Type], Delay: a.Delay.Truncate(time.Millisecond)})
+		return c, "", fmt.Errorf("recovery actions: %w", err)
 	}
 	if len(actions) > 0 {
+		always, err := s.RecoveryActionsOnNonCrashFailures()
+		if err != nil {
+			return c, "", fmt.Errorf("failure flag: %w", err)
+		}
+		for _, a := range actions {
+			kind := actionKinds[a.Type]
+			if !always && a.Type != mgr.NoAction {
+				kind += crashOnly
+			}
+			c.Recovery = append(c.Recovery, host.RecoveryAction{Action: kind, Delay: a.Delay.Truncate(time.Millisecond)})
+		}
 		if c.RecoveryReset, err = s.ResetPeriod(); err != nil {
-			return c, fmt.Errorf("recovery reset period: %w", err)
+			return c, "", fmt.Errorf("recovery reset period: %w", err)
 		}
 		if c.RecoveryReset == math.MaxUint32 { // INFINITE
 			c.RecoveryReset = 0
 		}
 	}
 	c.Environment, err = serviceEnvironment(s.Name)
-	return c, err
+	return c, basic.altered(), err
 }
 
 func startOf(start uint32, delayed bool) host.StartType {

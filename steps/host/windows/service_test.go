@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
 
 	"nodejoin/steps/host"
 )
@@ -191,6 +192,55 @@ func TestServiceConfigRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("cleared")
+}
+
+// TestServiceAltered: an account, an error control and a failure flag that somebody else has set are seen, and an
+// update sets them as they were made.
+func TestServiceAltered(t *testing.T) {
+	h, ctx := newHost(t), context30(t)
+	want := testConfig(t, h, "njt-altered", "runs")
+	want.Recovery = []host.RecoveryAction{{Action: "restart", Delay: 5 * time.Second}}
+	if err := h.CreateService(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(s *mgr.Service) error{
+		`its account is NT AUTHORITY\LocalService`: func(s *mgr.Service) error {
+			account, err := windows.UTF16PtrFromString(`NT AUTHORITY\LocalService`)
+			if err != nil {
+				return err
+			}
+			return windows.ChangeServiceConfig(s.Handle, windows.SERVICE_NO_CHANGE, windows.SERVICE_NO_CHANGE,
+				windows.SERVICE_NO_CHANGE, nil, nil, nil, nil, account, nil, nil)
+		},
+		"its error control is 0": func(s *mgr.Service) error {
+			return windows.ChangeServiceConfig(s.Handle, windows.SERVICE_NO_CHANGE, windows.SERVICE_NO_CHANGE,
+				windows.SERVICE_ERROR_IGNORE, nil, nil, nil, nil, nil, nil, nil)
+		},
+		"restart_on_crash": func(s *mgr.Service) error { return s.SetRecoveryActionsOnNonCrashFailures(false) },
+	} {
+		err := withService(ctx, "change", want.Name, changeRights,
+			func(_ *mgr.Mgr, s *mgr.Service) error { return change(s) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := h.Service(ctx, want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have.Altered != what && have.Recovery[0].Action != what {
+			t.Errorf("%s: altered is %q, recovery %v", what, have.Altered, have.Recovery)
+		}
+		if err := h.UpdateService(ctx, want); err != nil {
+			t.Fatal(err)
+		}
+		have, err = h.Service(ctx, want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(host.Service{ServiceConfig: want, State: host.ServiceStopped}, have); diff != "" {
+			t.Errorf("%s, updated (-want +have):\n%s", what, diff)
+		}
+	}
 }
 
 func TestServiceRuns(t *testing.T) {

@@ -26,7 +26,7 @@ const pollEvery = 50 * time.Millisecond
 func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 	var service host.Service
 	err := withService(ctx, "read service", name, queryRights, func(_ *mgr.Mgr, s *mgr.Service) error {
-		config, err := readConfig(s)
+		config, altered, err := readConfig(s)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (h *Host) Service(ctx context.Context, name string) (host.Service, error) {
 			return err
 		}
 		service = host.Service{ServiceConfig: config, State: stateOf(status.State), PID: int(status.ProcessId),
-			ExitCode: exitCode(status)}
+			ExitCode: exitCode(status), Altered: altered}
 		return nil
 	})
 	return service, err
