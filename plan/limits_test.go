@@ -10,6 +10,7 @@ import (
 	"nodejoin/plan"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/lock"
+	"nodejoin/steps"
 )
 
 // TestLimits compiles plans whose expressions exceed the limits: each gives one diagnostic, at the expression.
@@ -84,6 +85,22 @@ output "x" { value = data.exec.slow.value }
 	}
 	if out, diags := p.Compile(); diags.HasErrors() || string(out.Outputs[0].Value) != "1" {
 		t.Error(out, diags)
+	}
+}
+
+// TestLimitsOfAgents: the time in which the agent of a plan is built does not count as time of the compilation.
+func TestLimitsOfAgents(t *testing.T) {
+	limits := plan.Limits{Time: 2 * time.Second, Memory: 1 << 40}
+	p, diags := plan.Load("../examples/quickstart", plan.Options{Version: "0.1.0", Limits: limits,
+		Agent: func(os, arch, connection string) (steps.Source, error) {
+			time.Sleep(limits.Time + limits.Time/2) // longer than the limit of the compilation
+			return testAgent(os, arch, connection)
+		}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	if _, diags := p.Compile(); diags.HasErrors() {
+		t.Error(diags)
 	}
 }
 

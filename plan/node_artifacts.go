@@ -188,7 +188,7 @@ func (c *compiler) agent(m *block.Machine) (steps.Source, bool) {
 			c.Fail(m.Range, "no agent", "This nodejoin has no agent for %s/%s.", m.OS, m.Arch)
 			return steps.Source{}, false
 		}
-		a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type)
+		c.Outside(func() { a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type) })
 		c.agents[key] = a
 	}
 	if a.err != nil {

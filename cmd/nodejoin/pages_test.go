@@ -38,6 +38,13 @@ func TestPages(t *testing.T) {
 		if err := alone(e); err != nil {
 			return err
 		}
+		caches, err := goCaches() // a plan with hosts over SSH has the agent in it
+		if err != nil {
+			return err
+		}
+		for name, dir := range caches {
+			e.Setenv(name, dir)
+		}
 		for _, name := range []string{"quickstart", "ci"} {
 			if err := copyExample(os.DirFS("../../examples/"+name), filepath.Join(e.WorkDir, "examples", name)); err != nil {
 				return err

@@ -49,7 +49,11 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 		home := ts.MkAbs(args[0])
 		srv.Handler = func(s gssh.Session) { sshtest.Run(s, home) }
 		srv.SubsystemHandlers = map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) { sshtest.ServeSFTP(s, home) }}
-		findGo(ts)
+		caches, err := goCaches()
+		ts.Check(err)
+		for name, dir := range caches {
+			ts.Setenv(name, dir)
+		}
 	}
 	srv.AddHostKey(host)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,13 +73,14 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("SSH_KNOWN", "[127.0.0.1]:"+port+" "+string(ssh.MarshalAuthorizedKey(host.PublicKey())))
 }
 
-// findGo lets nodejoin build the agent with the caches of whoever runs the tests.
-func findGo(ts *testscript.TestScript) {
+// goCaches are the variables with which nodejoin builds the agent with the caches of whoever runs the tests.
+func goCaches() (map[string]string, error) {
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-	ts.Check(err)
+	if err != nil {
+		return nil, err
+	}
 	dirs := strings.Fields(string(out))
-	ts.Setenv("GOCACHE", dirs[0])
-	ts.Setenv("GOMODCACHE", dirs[1])
+	return map[string]string{"GOCACHE": dirs[0], "GOMODCACHE": dirs[1]}, nil
 }
 
 // cmdAPI starts an API server on loopback that answers every request with 401, as
