@@ -9,8 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/joshdk/go-junit"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
 )
 
 // TestSARIFSchema checks the SARIF output against the schema that OASIS publishes. gosec, one of the linters, has it.
@@ -74,5 +79,55 @@ func TestJUnitConsumer(t *testing.T) {
 	if failed := s.Tests[1]; failed.Status != junit.StatusFailed || failed.Classname != "apply" ||
 		!strings.Contains(failed.Message, "<script>alert(1)") {
 		t.Errorf("%+v", failed)
+	}
+}
+
+// TestMarkdownConsumer: a reader of GitHub's Markdown sees one heading, one paragraph, and in each section that
+// unfolds one block with its text, whatever hosts say; no link, no emphasis, no table, no element of theirs.
+func TestMarkdownConsumer(t *testing.T) {
+	sections := []Section{{"plain", "a\nb", true},
+		{"</summary></details><img src=x>", "```\n</details>\n````\n<b>x</b>", false},
+		{"*bold* [a](http://b.example)", "    indented\n# title\n| a | b |\n|---|---|", false}, {"empty", "", false}}
+	var b bytes.Buffer
+	page := Page{Title: "nodejoin plan # 1", Summary: "*a* _b_ <b>c</b> | d | https://e.example [f](g)",
+		Sections: sections}
+	if err := Markdown(&b, page); err != nil {
+		t.Fatal(err)
+	}
+	source := b.Bytes()
+	var got []string
+	root := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
+	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		lines := ""
+		if n.Type() == ast.TypeBlock {
+			lines = string(n.Lines().Value(source))
+		}
+		switch n := n.(type) {
+		case *ast.FencedCodeBlock:
+			got = append(got, "text "+strings.TrimSuffix(lines, "\n"))
+		case *ast.HTMLBlock:
+			if n.HasClosure() {
+				lines += string(n.ClosureLine.Value(source))
+			}
+			got = append(got, strings.TrimSpace(lines))
+		default:
+			got = append(got, n.Kind().String())
+			for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+				if c.Kind() != ast.KindText && c.Kind() != ast.KindString {
+					t.Errorf("the %s has a %s", n.Kind(), c.Kind())
+				}
+			}
+		}
+	}
+	want := []string{"Heading", "Paragraph"}
+	for _, s := range sections {
+		open := ""
+		if s.Open {
+			open = " open"
+		}
+		want = append(want, "<details"+open+"><summary>"+html(s.Title)+"</summary>", "text "+s.Text, "</details>")
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s\n%s", d, source)
 	}
 }
