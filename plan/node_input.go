@@ -17,6 +17,7 @@ func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	}
 	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.IP, m.IP6, m.GivenTaints, m.GivenLabels,
 		m.MaxPods
+	in.Interface = m.Interface
 	in.Build, in.Settings, in.Waive = m.GivenBuild, m.RecipeSettings, m.Waive
 	if box := m.Connection.Sandbox; box != nil {
 		in.Build = box.Build

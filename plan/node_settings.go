@@ -114,7 +114,8 @@ func (w *settings) services(b block.SettingBlock) {
 		return d
 	}
 	s := recipe.Services{NSSM: b.Text("manager") == "nssm", Keep: b.Keep(), Priority: b.Text("priority"),
-		RestartDelay: duration("restart_delay"), RestartReset: duration("restart_reset"), LogAge: b.Text("log_age")}
+		RestartDelay: duration("restart_delay"), RestartReset: duration("restart_reset"), LogDir: b.Text("log_dir"),
+		LogAge: b.Text("log_age")}
 	if g, ok := b.Args["log_size"]; ok {
 		s.LogSize, _ = g.Value.AsBigFloat().Int64()
 	}

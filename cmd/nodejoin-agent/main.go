@@ -13,9 +13,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"nodejoin/steps/artifact"
+	"nodejoin/steps/host"
 	"nodejoin/steps/selftest"
 	"nodejoin/steps/supervise"
 	"nodejoin/steps/transport/agent"
@@ -23,7 +25,8 @@ import (
 )
 
 const usage = `usage: nodejoin-agent serve DATA [USER]  answer nodejoin over standard input and output;
-                                         DATA is nodejoin's folder, in hex; USER is the id of the user
+                                         DATA is nodejoin's folder, and on a second line the adapter
+                                         whose address counts, in hex; USER is the id of the user
                                          in whose folder this program is, if that is not who runs it
        nodejoin-agent become METHOD DATA [password]
                                          serve with root's rights, by sudo or doas
@@ -93,13 +96,14 @@ func serve(args []string) error {
 			return fmt.Errorf("serve: %q is not an id of a user", args[1])
 		}
 	}
-	dataDir := string(data)
+	dataDir, adapter, _ := strings.Cut(string(data), "\n")
 	h, err := native(dataDir)
 	if err != nil {
 		return err
 	}
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
-	err = agent.Serve(ctx, os.Stdin, out, agent.Options{Host: crashing(h, dataDir), Artifacts: store,
+	err = agent.Serve(ctx, os.Stdin, out, agent.Options{
+		Host: host.OnInterface(crashing(h, dataDir), adapter), Artifacts: store,
 		DataDir: dataDir, Program: program, Owner: owner,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Digest: digest}})

@@ -58,6 +58,9 @@ func (t *leaveText) hostResult(h engine.LeaveResult, o engine.LeaveOptions) {
 			t.stays(i.Key.String() + ": " + i.Left)
 		}
 	}
+	for _, o := range h.Others {
+		t.stays(o.Thing + ": of " + o.Owner)
+	}
 	for _, f := range h.Files {
 		t.stays(f + ": not made by nodejoin")
 	}

@@ -21,6 +21,8 @@ var machineAttrs = []eval.Attr{
 	{Name: "build", Typ: cty.String, Doc: "Windows build that the machine has at least, for example 10.0.20348; " +
 		"versions are checked against it, and the machine's when it joins"},
 	{Name: "data_dir", Typ: cty.String, Doc: "nodejoin's own folder on the machine; default by OS"},
+	{Name: "interface", Typ: cty.String, Doc: "network adapter whose IPv4 address is the machine's in the management " +
+		"network, for example \"Ethernet 2\"; default that of the default route"},
 	{Name: "max_pods", Typ: cty.Number, Doc: "most pods on the node; default of the kubelet"},
 	{Name: "labels", Typ: eval.StrMap, Doc: "labels of the Node"},
 	{Name: "on_failure", Typ: cty.String, Doc: "what happens to a machine on which a step fails: \"keep\" leaves it " +
@@ -172,7 +174,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 			{Name: "profile", Static: true, Doc: "a profile, for example profile.windows"},
 			{Name: "vars", Static: true, Doc: "values of this machine, for steps: self.vars.NAME"},
 			{Name: "management_ip", Typ: cty.String,
-				Doc: "the machine's address in the management network; default that of its default route"},
+				Doc: "the machine's address in the management network, in place of interface; default that of its default " +
+					"route"},
 			{Name: "management_ip6", Typ: cty.String,
 				Doc: "its address of IPv6, with pods and services of both families: the kubelet reports both; default none"},
 		}, machineAttrs...), Blocks: slices.Concat([]*eval.Spec{taintSpec,

@@ -142,6 +142,7 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 	if !slices.Contains(architectures, m.Arch) {
 		s.OK = false
 	}
+	m.Interface = all.adapter
 	nodeAddresses(s, m)
 	if m.DataDir != "" && m.OS != "" {
 		if why := BadPath(m.OS, m.DataDir); why != "" {
@@ -174,6 +175,11 @@ func nodeAddresses(s *eval.Section, m *Machine) {
 	m.IP = s.Str("management_ip")
 	m.ManagementIP = m.IP
 	if text := m.IP; text != "" {
+		m.Interface = "" // the address says which
+		if s.Has("interface") {
+			s.Fail("interface", "arguments exclude each other", "A node block has management_ip or interface, not both: the "+
+				"adapter is the one that has the address. Remove one of them.")
+		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil || !ip.Is4() {
 			s.Fail("management_ip", "invalid address", "%q is not an IPv4 address.", text)

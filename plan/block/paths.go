@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -76,6 +77,20 @@ func BadPath(os, p string) string {
 				return "it holds a control character"
 			}
 		}
+	}
+	return ""
+}
+
+// badAdapter says why no network adapter can have a name; "" if one can. Windows takes 256 characters
+// (IF_MAX_STRING_SIZE of ipifcons.h), Linux less.
+func badAdapter(name string) string {
+	switch {
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return "it holds a control character or is not UTF-8 text"
+	case utf8.RuneCountInString(name) > 256:
+		return "it is longer than 256 characters"
+	case strings.TrimSpace(name) != name:
+		return "it begins or ends with a space"
 	}
 	return ""
 }

@@ -21,6 +21,7 @@ type profile struct {
 	OwnMaxPods        int    // of the block itself; 0 = it does not say
 	known             bool   // a profile block that is there
 	OS, arch, dataDir string
+	adapter           string // the argument interface
 	build             string
 	onFailure         string
 	maxPods           int
@@ -35,7 +36,8 @@ type profile struct {
 func (p *profile) over(base *profile) *profile {
 	out := &profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
 		base.OS), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build,
-		base.build), onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
+		base.build), adapter: cmp.Or(p.adapter, base.adapter),
+		onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
 	}
@@ -132,10 +134,14 @@ func (l *lineage) inherit(name string, path []string) {
 // machineArgs reads the arguments that profiles and nodes share.
 func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *profile {
 	p := &profile{Section: s, OS: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"),
-		onFailure: s.Str("on_failure"), maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
+		adapter: s.Str("interface"), onFailure: s.Str("on_failure"),
+		maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
 	p.OwnMaxPods = p.maxPods
 	knownOS(s, "os", p.OS)
 	knownArch(s, "arch", p.arch)
+	if why := badAdapter(p.adapter); why != "" {
+		s.Fail("interface", "invalid adapter", "%q cannot be the name of a network adapter: %s.", p.adapter, why)
+	}
 	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
 		s.Fail("on_failure", "unknown value", "%q is not a value of %q. Use %s.%s", f, "on_failure",
 			eval.OneOf(failures), eval.DidYouMean(f, failures))

@@ -16,6 +16,8 @@ type Node struct {
 	DataDir string // nodejoin's own folder on the host; "" = default of the OS
 	// ManagementIP is the address of the machine as the plan gives it; "" = the host's own fact.
 	ManagementIP string
+	// Interface is the adapter whose address is the machine's; "" = that of the default route, or of ManagementIP.
+	Interface string
 	// OnFailure is "keep", "rollback", or "" for the default: an upgrade is rolled back.
 	OnFailure string
 	// Build is the Windows build that the machine has at least, "10.0.20348"; "" = the plan

@@ -24,6 +24,8 @@ type Input struct {
 	Build string
 	// ManagementIP of the node; "" = the host's fact.
 	ManagementIP string
+	// Interface is the adapter whose address is the host's fact; "" = that of the default route.
+	Interface string
 	// ManagementIP6 is the node's IPv6 address, "" = none. With it, PodCIDR holds both families.
 	ManagementIP6 string
 

@@ -72,6 +72,7 @@ type Services struct {
 	NSSM     bool
 	Keep     bool   // nssm stays when the plan no longer has it
 	Priority string // of the kubelet, one of Priorities; "" = normal
+	LogDir   string // folder of the logs; "" = winLog
 	// LogSize limits a log file, in MiB; 0 = 100. LogAge is how long a rotated file is kept, a Go duration; "" =
 	// 168h.
 	LogSize int64

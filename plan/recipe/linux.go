@@ -119,7 +119,7 @@ func (b *build) linRuntime() {
 	if len(b.in.Runtime.Registries) > 0 {
 		certs = linContainerd + "/certs.d"
 	}
-	b.runtimeConfig(config, b.render(templates.ContainerdLinux{
+	b.runtimeConfig(config, linBin+"/containerd", b.render(templates.ContainerdLinux{
 		ConfigPath: certs,
 		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
 		State: "/run/containerd", Address: linContainerdSocket,

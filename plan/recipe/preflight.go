@@ -12,7 +12,8 @@ import (
 func (b *build) winPreflight(after ...string) {
 	n := b.in.Network
 	q := &preflight.Preflight{OS: "windows", Arch: b.in.Arch, MinBuild: compat.MinBuild(), Path: `C:\`, MinFree: minFree,
-		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, Interface: b.in.Interface,
+		APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: slices.Concat(b.runtimeServices(), winServices), Required: b.runtimeRequired(), Ports: portTexts(b.in),
 		Leftovers: join(winCNIState, "networks"),
@@ -73,7 +74,8 @@ func (b *build) winPreflight(after ...string) {
 // linPreflight does the same for a Linux node.
 func (b *build) linPreflight() {
 	q := &preflight.Preflight{OS: "linux", Arch: b.in.Arch, Path: "/var/lib", MinFree: minFree,
-		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
+		Address: b.in.ManagementIP, Address6: b.in.ManagementIP6, Interface: b.in.Interface,
+		APIServer: b.in.APIServer, CA: steps.Ref("cluster.ca"),
 		PodCIDR: b.in.PodCIDR, ServiceCIDR: b.in.ServiceCIDR,
 		Services: linServices, Ports: portTexts(b.in), Waive: b.in.Waive,
 		NoSwap: !b.refused("failSwapOn"), CgroupV2: b.kubernetes.CgroupV1Fails && !b.refused("failCgroupV1")}

@@ -22,7 +22,7 @@ func (b *build) windows() {
 	b.winAddons()
 	b.winKubelet(b.winCredentials())
 	b.winRegistered()
-	b.serving(winKubeletPKI+`\kubelet-server-current.pem`, kubeletLog)
+	b.serving(winKubeletPKI+`\kubelet-server-current.pem`, b.logFile("kubelet"))
 	b.winNetwork()
 	b.winProxy()
 	b.winNode()
@@ -50,7 +50,7 @@ func (b *build) winPrepare() {
 		{"cni_bin_dir", winCNIBin, "Folder of CNI plugins", host.AccessPrivate},
 		{"cni_conf_dir", winCNIConf, "Folder of CNI configuration", host.AccessPrivate},
 		{"cni_state_dir", winCNIState, "Folder of CNI state", host.AccessPrivate},
-		{"kubelet_log_dir", winLog + `\kubelet`, "Folder of the kubelet's log", host.AccessPrivate},
+		{"kubelet_log_dir", b.logDir("kubelet"), "Folder of the kubelet's log", host.AccessPrivate},
 	}, b.runtimeFolders()...) {
 		after := []string{"require"}
 		switch d.id {

@@ -18,8 +18,6 @@ const (
 	// internal/server/server.go).
 	csiProxyPipe    = `\\.\pipe\csi-proxy-filesystem-v1`
 	exporterService = "windows_exporter"
-	winCSIProxyLog  = winLog + `\csi-proxy`
-	winExporterLog  = winLog + `\windows_exporter`
 )
 
 // winAddons adds services besides those of Kubernetes. They do not depend on it and run before pods arrive.
@@ -33,10 +31,10 @@ func (b *build) winAddons() {
 }
 
 func (b *build) winCSIProxy(p *CSIProxy) {
-	program, log := winBin+`\csi-proxy.exe`, winCSIProxyLog+`\csi-proxy.log`
+	program, log := winBin+`\csi-proxy.exe`, b.logFile(csiProxyService)
 	b.program("csi_proxy_program", compat.CSIProxy, program, "csi-proxy "+p.Version, csiProxyService, "bin_dir")
 	b.add("csi_proxy_log_dir", "directory", "Folder of csi-proxy's log",
-		&kinds.Directory{Path: winCSIProxyLog, Access: host.AccessPrivate}, "require")
+		&kinds.Directory{Path: b.logDir(csiProxyService), Access: host.AccessPrivate}, "require")
 	command := []string{program, "-windows-service", "-kubelet-path=" + winKubelet}
 	for _, d := range p.WorkingDirs {
 		command = append(command, "-working-dir="+d)
@@ -46,18 +44,18 @@ func (b *build) winCSIProxy(p *CSIProxy) {
 		ServiceConfig: winService(csiProxyService, "Storage for pods (csi-proxy)", command),
 		Watch:         []string{program},
 		Log:           log,
-		Makes:         []string{winCSIProxyLog},
+		Makes:         []string{b.logDir(csiProxyService)},
 	}, "csi_proxy_program", "csi_proxy_log_dir", "kubelet_dir").Source = p.Source
 	b.add("csi_proxy_ready", "pipe_ready", "csi-proxy answers",
 		&kinds.PipeReady{Address: csiProxyPipe, Service: csiProxyService, Log: log}, "csi_proxy").Source = p.Source
 }
 
 func (b *build) winExporter(x *Exporter) {
-	program, log := winBin+`\windows_exporter.exe`, winExporterLog+`\windows_exporter.log`
+	program, log := winBin+`\windows_exporter.exe`, b.logFile(exporterService)
 	b.program("exporter_program", compat.WindowsExporter, program, "windows_exporter "+x.Version,
 		exporterService, "bin_dir")
 	b.add("exporter_log_dir", "directory", "Folder of windows_exporter's log",
-		&kinds.Directory{Path: winExporterLog, Access: host.AccessPrivate}, "require")
+		&kinds.Directory{Path: b.logDir(exporterService), Access: host.AccessPrivate}, "require")
 	after := []string{"exporter_program", "exporter_log_dir"}
 	command := []string{program, fmt.Sprintf("--web.listen-address=:%d", x.Port), "--log.file=" + log}
 	collectors := x.Collectors
@@ -80,7 +78,7 @@ func (b *build) winExporter(x *Exporter) {
 		ServiceConfig: winService(exporterService, "Metrics of the machine (windows_exporter)", command),
 		Watch:         []string{program},
 		Log:           log,
-		Makes:         []string{winExporterLog},
+		Makes:         []string{b.logDir(exporterService)},
 	}, after...).Source = x.Source
 	b.add("exporter_ready", "http_ready", "windows_exporter is healthy",
 		&kinds.HTTPReady{URL: fmt.Sprintf("http://127.0.0.1:%d/health", x.Port), Service: exporterService, Log: log},

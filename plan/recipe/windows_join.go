@@ -70,8 +70,9 @@ func (b *build) winKubeadm() (ready []string) {
 	args := &kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, ConfigVersion: "v1beta3", Server: b.in.APIServer,
 		CA:    steps.Ref("cluster.ca"),
 		Token: steps.Ref("join_token.token"), CRISocket: containerdEndpoint,
-		Kubelet: b.logged(kubeletLog, b.winKubeletCommand()...), Log: kubeadmLog,
-		Ignore: b.in.Join.IgnorePreflightErrors}
+		Kubelet: b.logged(b.logFile("kubelet"), b.winKubeletCommand()...),
+		Log:     host.Join("windows", b.logDir("kubelet"), "kubeadm.log"),
+		Ignore:  b.in.Join.IgnorePreflightErrors}
 	if b.kubernetes.JoinConfigV1Beta4 {
 		args.ConfigVersion = "v1beta4"
 	}

@@ -53,7 +53,7 @@ func (b *build) winKubeletCommand() []string {
 // winKubelet adds the kubelet, up to its health; credentials are the ids of the steps that provide its
 // credentials.
 func (b *build) winKubelet(credentials []string) {
-	log, watch, flags := kubeletLog, []string{kubeletConfig, winCA}, ""
+	log, watch, flags := b.logFile("kubelet"), []string{kubeletConfig, winCA}, ""
 	var gone []string
 	switch b.in.Join.Kind {
 	case "kubeconfig":
@@ -72,7 +72,7 @@ func (b *build) winKubelet(credentials []string) {
 		FlagsGone: gone,
 		Watch:     append(b.programs("kubelet.exe"), watch...),
 		Log:       log,
-		Makes:     []string{winKubelet, kubeletConf, winLog + `\kubelet`, winLog + `\pods`, winLog + `\containers`},
+		Makes:     []string{winKubelet, kubeletConf, b.logDir("kubelet"), winLog + `\pods`, winLog + `\containers`},
 	}, b.in.Settings.Services.Priority), b.afterNSSM(after...)...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
 		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")
@@ -134,7 +134,7 @@ func (b *build) winRegistered() {
 		server = "" // kubeadm may take it from the cluster's cluster-info
 	}
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &kinds.CredentialsReady{
-		Path: kubeletConf, Server: server, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: kubeletLog,
+		Path: kubeletConf, Server: server, CA: steps.Ref("cluster.ca"), Service: "kubelet", Log: b.logFile("kubelet"),
 	}, "registered")
 }
 

@@ -62,14 +62,14 @@ func (b *build) winNetworkPrepare() {
 		b.add(id, "directory", title, &kinds.Directory{Path: path, Access: host.AccessPrivate}, "require")
 	}
 	if b.kubeProxy() {
-		folder("kube_proxy_log_dir", winLog+`\kube-proxy`, "Folder of kube-proxy's log")
+		folder("kube_proxy_log_dir", b.logDir("kube-proxy"), "Folder of kube-proxy's log")
 	}
 	if b.in.Network.Kind == "none" {
 		return
 	}
 	folder("flannel_conf_dir", winFlannelConf, "Folder of flannel configuration")
 	folder("flannel_run_dir", winFlannelRun, "Folder of flannel's subnet file")
-	folder("flanneld_log_dir", winLog+`\flanneld`, "Folder of flanneld's log")
+	folder("flanneld_log_dir", b.logDir("flanneld"), "Folder of flanneld's log")
 	if b.in.Network.Backend == VXLAN {
 		b.winFirewall("firewall_vxlan", "nodejoin-vxlan", "Pod network (VXLAN)", "udp", fmt.Sprint(b.in.Network.Port))
 	}
@@ -117,7 +117,7 @@ func (b *build) winNetwork() {
 		}
 		return
 	}
-	log := winLog + `\flanneld\flanneld.log`
+	log := b.logFile("flanneld")
 	b.add("net_conf", "file", "flannel net-conf.json", &kinds.File{Path: netConf, Content: b.render(netConfOf(b.in))},
 		"flannel_conf_dir")
 
@@ -145,7 +145,7 @@ func (b *build) winNetwork() {
 		Watch:         watch,
 		RestartOn:     lifeOf(),
 		Log:           log,
-		Makes:         []string{winFlannelRun, winLog + `\flanneld`},
+		Makes:         []string{winFlannelRun, b.logDir("flanneld")},
 		HNSNetworks:   []string{b.networkName()},
 	}, ""), b.afterNSSM(after...)...)
 	b.add("subnet_env", "file_ready", "flanneld has written subnet.env", &kinds.FileReady{
@@ -194,7 +194,7 @@ func (b *build) winProxy() {
 	if !b.kubeProxy() {
 		return
 	}
-	log := winLog + `\kube-proxy\kube-proxy.log`
+	log := b.logFile("kube-proxy")
 	config := templates.KubeProxy{
 		Kubeconfig: kubeProxyConf, NodeName: b.in.Node, BindAddress: b.managementIP(), ClusterCIDR: b.in.PodCIDR,
 		NetworkName: b.networkName(), HealthzPort: kubeProxyHealthz, MetricsPort: kubeProxyMetrics, Gates: b.proxyGates(),
@@ -220,7 +220,7 @@ func (b *build) winProxy() {
 		ServiceConfig: winService("kube-proxy", "Kubernetes network proxy", b.serviceCommand(log, program...), services...),
 		Watch:         append(b.programs("kube-proxy.exe"), kubeProxyFile, kubeProxyConf),
 		Log:           log,
-		Makes:         []string{winLog + `\kube-proxy`},
+		Makes:         []string{b.logDir("kube-proxy")},
 	}, ""), b.afterNSSM("kubernetes_node", "kube_proxy_config", "kube_proxy_kubeconfig", "kube_proxy_log_dir",
 		"kubelet_ready", network)...)
 	b.add("kube_proxy_ready", "http_ready", "kube-proxy is healthy",

@@ -27,7 +27,7 @@ var bootSteps = []string{"containerd", "containerd_ready", "docker", "docker_rea
 // containerd's log small. The service comes after all of those steps, so that it finds nothing to do when it first
 // starts.
 func (b *build) winNode() {
-	file, logDir := host.Join("windows", b.dataDir(), "node.json"), winLog+`\`+nodeService
+	file, logDir := host.Join("windows", b.dataDir(), "node.json"), b.logDir(nodeService)
 	after := []string{"data_dir", "kubelet_ready"}
 	if b.flannel() {
 		after = append(after, "cni_conf")

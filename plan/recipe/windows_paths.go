@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"strings"
 
 	"nodejoin/steps/host"
@@ -22,7 +23,7 @@ const (
 	winCNIState       = `C:\var\lib\cni`
 	winFlannelConf    = `C:\etc\kube-flannel`
 	winFlannelRun     = `C:\run\flannel`
-	winLog            = `C:\var\log`
+	winLog            = `C:\var\log`              // of the kubelet's pods, and default of Services.LogDir
 	winDataDir        = `C:\ProgramData\nodejoin` // default of Input.DataDir
 )
 
@@ -49,6 +50,16 @@ func (b *build) agentPath() string {
 	return host.Join("windows", b.dataDir(), `bin\nodejoin-agent.exe`)
 }
 
+// logDir is the folder of a service's log.
+func (b *build) logDir(service string) string {
+	return host.Join("windows", cmp.Or(b.in.Settings.Services.LogDir, winLog), service)
+}
+
+// logFile is a service's log.
+func (b *build) logFile(service string) string {
+	return host.Join("windows", b.logDir(service), service+".log")
+}
+
 func join(dir string, names ...string) []string {
 	var out []string
 	for _, n := range names {
@@ -63,7 +74,6 @@ const (
 	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
-	kubeletLog       = winLog + `\kubelet\kubelet.log`
 	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports; see Ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249
@@ -86,7 +96,6 @@ const (
 const (
 	kubeadmFlags  = winKubelet + `\kubeadm-flags.env`
 	kubeletDropIn = winKubelet + `\config.conf.d`
-	kubeadmLog    = winLog + `\kubelet\kubeadm.log`
 )
 
 // nodeService restores the node after a boot: services start in another order than in a join, and kube-proxy

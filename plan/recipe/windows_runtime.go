@@ -32,7 +32,7 @@ func (b *build) runtimeFolders() []folder {
 	if b.in.Runtime.Kind != "containerd" {
 		return []folder{{"docker_conf_dir", winDockerConf, "Folder of docker's configuration", host.AccessPrivate}}
 	}
-	return []folder{{"containerd_log_dir", winLog + `\containerd`, "Folder of containerd's log", host.AccessPrivate}}
+	return []folder{{"containerd_log_dir", b.logDir("containerd"), "Folder of containerd's log", host.AccessPrivate}}
 }
 
 // winRuntimeFiles adds the runtime's programs.
@@ -70,7 +70,7 @@ func (b *build) winRuntime() {
 		b.winDocker()
 		return
 	}
-	config, log := winContainerd+`\config.toml`, winLog+`\containerd\containerd.log`
+	config, log := winContainerd+`\config.toml`, b.logFile("containerd")
 	b.containerdConfig(config)
 	b.add("containerd", "service", "Service containerd", &kinds.Service{
 		ServiceConfig: winService("containerd", "Container runtime", []string{winContainerd + `\containerd.exe`,
@@ -78,7 +78,7 @@ func (b *build) winRuntime() {
 		Watch: []string{winContainerd + `\containerd.exe`, winContainerd + `\containerd-shim-runhcs-v1.exe`, config},
 		Log:   log,
 		Pods:  containerdPipe,
-		Makes: []string{winContainerdData, winCNIState, winLog + `\containerd`}, // the CNI plugins are its child processes
+		Makes: []string{winContainerdData, winCNIState, b.logDir("containerd")}, // the CNI plugins are its child processes
 	}, "containerd_files", "containerd_config", "containerd_log_dir")
 	b.add("containerd_ready", "pipe_ready", "containerd answers", &kinds.PipeReady{
 		Address: containerdPipe, GRPCMethod: "/runtime." + b.runtime.api + ".RuntimeService/Version",
@@ -100,12 +100,12 @@ func (b *build) containerdConfig(path string) {
 	if len(b.in.Runtime.Registries) > 0 {
 		c.ConfigPath = containerdCerts
 	}
-	b.runtimeConfig(path, b.render(c), "containerd_files")
+	b.runtimeConfig(path, winContainerd+`\containerd.exe`, b.render(c), "containerd_files")
 }
 
 // runtimeConfig adds containerd's configuration: what is rendered, with what the plan gives of it. With passwords of
-// registries in it, it is private.
-func (b *build) runtimeConfig(path, text, after string) {
+// registries in it, it is private. What the plan gives containerd itself must accept before the file has it.
+func (b *build) runtimeConfig(path, program, text string, after ...string) {
 	file := &kinds.File{Path: path, Content: text}
 	own := b.in.Runtime.Config
 	if logins := b.registryLogins(); logins != nil {
@@ -118,7 +118,11 @@ func (b *build) runtimeConfig(path, text, after string) {
 			func(base map[string]any) map[string]any { return prune(Merge(base, own)) })
 		b.fail(err)
 	}
-	b.add("containerd_config", "file", "containerd configuration", file, after)
+	if len(b.in.Runtime.Config) > 0 {
+		file.CheckedBy = []string{program, "--config", kinds.CheckedFile, "config", "dump"}
+		after = append(after, "data_dir", "containerd_files")
+	}
+	b.add("containerd_config", "file", "containerd configuration", file, after...)
 }
 
 // winDocker adds dockerd as a service, or uses the one that the machine has. It logs to the Windows event log

@@ -35,6 +35,7 @@ type LeaveHost struct {
 	Facts  host.Facts
 	Items  []executor.LeaveItem // in the order in which they are undone
 	Folder bool                 // nodejoin's own folder is there
+	Others []executor.Other     // of the cluster's CNI, which stay
 	// KubeNode is the Node object; nil: there is none, or the cluster is left alone.
 	KubeNode    *kube.Node
 	Evict, Stay []kube.Pod
@@ -62,6 +63,8 @@ type LeaveResult struct {
 	Node  string
 	Items []executor.LeaveItem // as they were found in the end; Left says what stays
 	Files []string             // in nodejoin's folder that nodejoin did not put there
+	// Others are of the cluster's CNI, as they were before the leave.
+	Others []executor.Other
 	// NodeGone: the cluster was asked and no longer has the Node.
 	NodeGone  bool
 	Failed    string // where it ended; "" = it is done
@@ -120,7 +123,7 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 		asks = append(asks, func() { clusterErr = h.checkNode(ctx, &out) })
 	}
 	together(asks...)
-	out.Facts, out.Items, out.Folder = reply.Facts, reply.Items, reply.Folder
+	out.Facts, out.Items, out.Folder, out.Others = reply.Facts, reply.Items, reply.Folder, reply.Others
 	if out.Err = clusterErr; out.Err == nil {
 		out.Err = err
 	}
@@ -217,6 +220,7 @@ func (s *Session) Leave(ctx context.Context, r *LeaveReport, o LeaveOptions) *Le
 
 func (h leaving) run(ctx context.Context, l LeaveHost, res *LeaveResult) {
 	h.state("applying", "")
+	res.Others = l.Others
 	if res.Err = h.hold(ctx); res.Err != nil {
 		return
 	}

@@ -29,6 +29,7 @@ type LeaveReply struct {
 	Facts     host.Facts   `json:"facts"`
 	Items     []LeaveItem  `json:"items"`            // in the order in which they are undone
 	Folder    bool         `json:"folder,omitempty"` // nodejoin's own folder is there
+	Others    []Other      `json:"others,omitempty"` // of the cluster's CNI, which stays
 	Failed    string       `json:"failed,omitempty"`
 	Err       *steps.Error `json:"err,omitempty"` // why the leave ended early; the next one continues from there
 	Mutations int64        `json:"mutations"`
@@ -130,6 +131,9 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 	}
 	reply.Mutations = x.Mutations()
 	var err error
+	if reply.Others, err = x.others(ctx); err != nil {
+		return reply, err
+	}
 	reply.Folder, err = host.Exists(ctx, x.host, x.facts.DataDir)
 	return reply, err
 }
@@ -178,7 +182,7 @@ func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key
 
 // dataEntries are what nodejoin keeps in its folder; the record is removed last. services and .host.lock
 // are of Linux machines (steps/host/linux), whose services have gone by then.
-var dataEntries = []string{"bin", "blobs", "previous", "resume", "services", ".host.lock", "apply.lock",
+var dataEntries = []string{"bin", "blobs", "check", "previous", "resume", "services", ".host.lock", "apply.lock",
 	"apply.holder.json", "history.json", guardFile, pauseFile, "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the

@@ -18,7 +18,8 @@ var fileKind = steps.Kind{Name: "file", Place: steps.OnHost,
 	Doc:  "a file with this content, written atomically, or its absence",
 	Undo: map[record.Prefix]steps.Undo{record.File: filesUndo},
 	Args: map[string]string{
-		"access": "\"private\": only the system and administrators; \"program\": executable on Linux",
+		"access":     "\"private\": only the system and administrators; \"program\": executable on Linux",
+		"checked_by": "program and arguments that must accept the content before the file has it; {} is a copy",
 	},
 	New:   func() any { return &File{} },
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets), Render: steps.Renders((*File).rendered),
@@ -34,6 +35,8 @@ type File struct {
 	Access    host.Access `json:"access,omitempty" choices:"private,program" present:"true"`
 	Sensitive bool        `json:"sensitive,omitempty" doc:"never show the content in a diff" present:"true"`
 	Absent    bool        `json:"absent,omitempty" doc:"the file must not exist"`
+	// CheckedBy is the program and its arguments, of which CheckedFile stands for the path of a copy.
+	CheckedBy []string `json:"checked_by,omitempty" with:"content" why:"there is no content to check"`
 }
 
 func (f *File) thing(string) steps.Thing {
@@ -155,6 +158,12 @@ func (f *File) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Cha
 	have, err := host.ReadFile(ctx, h, f.Path, max(host.MaxText, len(f.Content)))
 	if err != nil {
 		return steps.Outcome{}, err
+	}
+	if len(f.CheckedBy) > 0 && !f.Absent && (have == nil || have.Truncated || string(have.Content) != f.Content) {
+		check := contentCheck{path: f.Path, content: f.Content, command: f.CheckedBy, sensitive: f.Sensitive}
+		if err := check.run(ctx, h, e); err != nil {
+			return steps.Outcome{}, err
+		}
 	}
 	if err := claimFile(ctx, h, e, f.Path, f.Sensitive); err != nil {
 		return steps.Outcome{}, err

@@ -18,6 +18,7 @@ type Preflight struct {
 
 	Address     string   `json:"address,omitempty" doc:"the node's IPv4 address; an adapter must have it"`
 	Address6    string   `json:"address6,omitempty" doc:"the node's IPv6 address, likewise"`
+	Interface   string   `json:"interface,omitempty" doc:"the adapter that must have the node's IPv4 address"`
 	APIServer   string   `json:"api_server,omitempty" doc:"URL of the API server that the machine must reach"`
 	CA          string   `json:"ca,omitempty" doc:"certificates (PEM) of the cluster's authority"`
 	PodCIDR     string   `json:"pod_cidr,omitempty" doc:"pod network, or two; must not overlap the machine's"`

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,9 +21,11 @@ import (
 var networkChecks = []preflightCheck{
 	{id: "no-address", severity: steps.SeverityError,
 		why: "the kubelet reports an address, and other nodes send the pods' packets to it",
-		look: func(_ context.Context, s *pass) ([]observed, error) {
+		look: func(ctx context.Context, s *pass) ([]observed, error) {
 			ip := s.address()
 			switch {
+			case !ip.IsValid() && s.q.Interface != "":
+				return noAdapter(ctx, s)
 			case !ip.IsValid():
 				return found("give the machine an address and a default route, or say management_ip in the plan",
 					"the machine has no IPv4 address with a default route")
@@ -114,6 +118,26 @@ var networkChecks = []preflightCheck{
 			"pods and services", look: proxyExceptions},
 	{id: "proxy-unreachable", severity: steps.SeverityWarning,
 		why: "nothing can be fetched through it, container images included", look: proxyUnreachable},
+}
+
+// noAdapter is what there is instead of an address on the plan's adapter.
+func noAdapter(ctx context.Context, s *pass) ([]observed, error) {
+	list, err := s.adapters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range list {
+		switch {
+		case !host.HasAdapterName(a, s.q.Interface):
+			names = append(names, strconv.Quote(a.Name))
+		case len(a.Prefixes()) == 0:
+			return found("give the adapter an address by DHCP or by hand, or correct interface in the plan",
+				"the adapter %q has no IPv4 address", a.Name)
+		}
+	}
+	return found("correct interface in the plan", "the machine has no adapter %q; it has %s", s.q.Interface,
+		cmp.Or(strings.Join(names, ", "), "none"))
 }
 
 func addressInCluster(_ context.Context, s *pass) ([]observed, error) {

@@ -119,6 +119,28 @@ func TestPreflightAddress6(t *testing.T) {
 	}
 }
 
+// TestPreflightInterface: the adapter in the plan must be there, with an address.
+func TestPreflightInterface(t *testing.T) {
+	for name, told := range map[string]string{
+		"Management":         "",
+		"vEthernet (Gone)":   "",
+		"Gone":               "",
+		"Storage":            "the adapter \"Storage\" has no IPv4 address",
+		"Ethernet":           `no adapter "Ethernet"; it has "Management", "Storage", "vEthernet (Gone)"`,
+		"vEthernet (Gone) 2": "the machine has no adapter \"vEthernet (Gone) 2\"",
+	} {
+		s := stepstest.NewSurvey(t)
+		s.Args.Interface = name
+		s.Adapters(ethernet("Management", "192.0.2.10/24"), host.Adapter{Name: "Storage"},
+			host.Adapter{Name: "vEthernet (Gone)", Addresses: []string{"198.51.100.7/24"}})
+		list, _ := s.Findings()
+		at := slices.IndexFunc(list, func(f steps.Finding) bool { return f.ID == "no-address" })
+		if (at >= 0) != (told != "") || at >= 0 && !strings.Contains(list[at].Observed, told) {
+			t.Errorf("%s: have %+v, want %q", name, list, told)
+		}
+	}
+}
+
 // TestPreflightPlaceholder: if the plan wants the placeholder network, no adapter may have an address in it.
 func TestPreflightPlaceholder(t *testing.T) {
 	for placeholder, want := range map[string]string{"": "",

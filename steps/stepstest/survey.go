@@ -121,7 +121,8 @@ func (s *Survey) Open() host.Host {
 // Findings runs the preflight step; refused is its error.
 func (s *Survey) Findings() (list []steps.Finding, refused *steps.Error) {
 	s.T.Helper()
-	x := executor.NewExecutor(kinds.Catalog(), s.Open(), Memory{}, func(event.Event) {})
+	machine := host.OnInterface(s.Open(), s.Args.Interface)
+	x := executor.NewExecutor(kinds.Catalog(), machine, Memory{}, func(event.Event) {})
 	reply, err := x.Check(s.T.Context(),
 		executor.Request{Node: s.Node, Steps: []steps.Spec{Spec("preflight", "p", &s.Args)}})
 	Must(s.T, err)

@@ -17,7 +17,7 @@ type agentFile struct {
 	local  string // path on the controller
 	digest string // sha256, lower-case hex
 	remote string // path on the machine, with the digest in its name
-	data   string // nodejoin's folder on the machine
+	data   string // nodejoin's folder on the machine, and where the plan names one an adapter on a second line
 	posix  bool   // the user's shell takes a backslash for a quote
 }
 
@@ -33,8 +33,12 @@ func newAgentFile(c SSHConfig, local, digest string) agentFile {
 	if c.OS == "windows" {
 		name += ".exe"
 	}
+	data := c.DataDir
+	if c.Interface != "" {
+		data += "\n" + c.Interface
+	}
 	return agentFile{os: c.OS, local: local, digest: digest,
-		remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: c.DataDir}
+		remote: host.Join(c.OS, append(slices.Clone(agentFolder), name)...), data: data}
 }
 
 // serve is the command line that starts the agent: a path without blanks, and the data

@@ -33,6 +33,8 @@ type SSHConfig struct {
 	OS      string // of the machine: "windows" or "linux"
 	Arch    string // "amd64" or "arm64"; "" = amd64
 	DataDir string // nodejoin's folder there; "" = DefaultDataDir(OS)
+	// Interface is the adapter whose address is the machine's; "" = that of the default route.
+	Interface string
 	// Become says how the user gets root's rights on Linux; nil = it has them.
 	Become *Become
 

@@ -381,17 +381,19 @@ func TestDataDir(t *testing.T) {
 	for _, tt := range []struct {
 		os, dir string
 		line    string // "" = refused
+		adapter string
 	}{
 		{"windows", `C:\ProgramData\nodejoin`,
-			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d446174615c6e6f64656a6f696e`},
+			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d446174615c6e6f64656a6f696e`, ""},
 		{"windows", `C:\Program Files\a&b`,
-			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d2046696c65735c612662`},
-		{"windows", `data`, ""},
-		{"linux", "/it's", `.nodejoin/agent/nodejoin-agent-0123456789abcdef serve 2f69742773`},
-		{"linux", "data", ""},
-		{"plan9", "/data", ""},
+			`.nodejoin\agent\nodejoin-agent-0123456789abcdef.exe serve 433a5c50726f6772616d2046696c65735c612662`, ""},
+		{"windows", `data`, "", ""},
+		{"linux", "/it's", `.nodejoin/agent/nodejoin-agent-0123456789abcdef serve 2f69742773`, ""},
+		{"linux", "/d", `.nodejoin/agent/nodejoin-agent-0123456789abcdef serve 2f640a657468302031`, "eth0 1"},
+		{"linux", "data", "", ""},
+		{"plan9", "/data", "", ""},
 	} {
-		c := SSHConfig{OS: tt.os, DataDir: tt.dir}
+		c := SSHConfig{OS: tt.os, DataDir: tt.dir, Interface: tt.adapter}
 		have := ""
 		if checkDataDir(c) == nil {
 			have = newAgentFile(c, "", "0123456789abcdef0123").serve()

@@ -65,10 +65,10 @@ var Documents = []Document{
 			Proof: []Proof{Test("steps/artifact", "TestUnpack"), Doc(language, "`step \"archive\"`")}},
 		{ID: "S4-22", What: "parameters of start.ps1: ManagementIP, NetworkMode, ClusterCIDR, ServiceCIDR, " +
 			"KubeDnsServiceIP, InterfaceName, LogDir",
-			Prose: "InterfaceName and LogDir, which follow from the address and from the recipe",
 			Proof: []Proof{Doc(language, "`cluster \"NAME\"`"), Doc(language, "`network \"flannel\"`"),
 				Doc(windows, "From start.ps1"), Compiled("cluster_all_arguments"), Compiled("network_host_gw"),
-				Finding("address-elsewhere")}},
+				Compiled("interface_and_logs"), Finding("address-elsewhere"), Finding("no-address"),
+				Test("steps/host", "TestOnInterface")}},
 		{ID: "S4-23", What: "what install.ps1 does: flanneld, firewall for 4789/udp, the short loss of the network",
 			Proof: []Proof{Test("plan/recipe", "TestNetworks"), Test("examples/acceptance", "TestConnectionCut"),
 				Doc(windows, "Before the first node")}},

@@ -18,6 +18,7 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/transport"
@@ -37,7 +38,7 @@ func Hosts(emit func(event.Event)) func(context.Context, plan.Node) (transport.C
 			if err != nil {
 				return nil, sandboxError(ctx, "the sandbox cannot be used", s.Path, err)
 			}
-			return transport.NewLocal(h, direct, h.LockDir()), nil
+			return transport.NewLocal(host.OnInterface(h, n.Interface), direct, h.LockDir()), nil
 		case "local":
 			h, err := Local(n)
 			if err != nil {
@@ -48,7 +49,7 @@ func Hosts(emit func(event.Event)) func(context.Context, plan.Node) (transport.C
 				return nil, err
 			}
 			files := artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv})
-			return transport.NewLocal(h, files, f.DataDir), nil
+			return transport.NewLocal(host.OnInterface(h, n.Interface), files, f.DataDir), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
 		}

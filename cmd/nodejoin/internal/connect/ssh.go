@@ -44,7 +44,7 @@ func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)
 		Host: c.Host, Port: c.Port, User: c.User, Identity: c.Identity, KnownHosts: c.KnownHosts, HostKey: c.HostKey,
 		AcceptNew: c.AcceptNew, PasswordEnv: c.PasswordEnv, PassphraseEnv: c.PassphraseEnv, Jump: c.Jump,
 		JumpKeys: c.JumpKeys, Timeout: c.Timeout,
-		OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Become: become,
+		OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Interface: n.Interface, Become: become,
 		Notify: func(state, detail string) {
 			emit(event.HostState{Host: n.Name, State: state, Detail: detail})
 		},

@@ -18,14 +18,16 @@ type Leave struct {
 }
 
 type leaveHost struct {
-	Node      string      `json:"node"`
-	Items     []leaveItem `json:"items"`
-	Evict     []string    `json:"evict,omitempty"`
-	NodeGone  bool        `json:"node_gone"`
-	Left      bool        `json:"left"` // it is done
-	Files     []string    `json:"files,omitempty"`
-	Error     *ui.Problem `json:"error,omitempty"`
-	Mutations int64       `json:"mutations"`
+	Node     string      `json:"node"`
+	Items    []leaveItem `json:"items"`
+	Evict    []string    `json:"evict,omitempty"`
+	NodeGone bool        `json:"node_gone"`
+	Left     bool        `json:"left"` // it is done
+	Files    []string    `json:"files,omitempty"`
+	// Others are of the cluster's CNI.
+	Others    []executor.Other `json:"others,omitempty"`
+	Error     *ui.Problem      `json:"error,omitempty"`
+	Mutations int64            `json:"mutations"`
 }
 
 type leaveItem struct {
@@ -60,6 +62,7 @@ func OfLeave(r *engine.LeaveReport, sum *engine.LeaveSummary, code int) Leave {
 func leaveHostOf(h engine.LeaveHost) leaveHost {
 	j := leaveHost{Node: h.Node.Name, Error: problem(h.Err, "", "")}
 	j.setItems(h.Items)
+	j.Others = h.Others
 	for _, p := range h.Evict {
 		j.Evict = append(j.Evict, p.String())
 	}

@@ -36,6 +36,10 @@ func (p *leavePlan) write(h engine.LeaveHost, o engine.LeaveOptions) {
 	for _, i := range h.Items {
 		p.item(i)
 	}
+	for _, o := range h.Others {
+		p.stay++
+		p.line(Dim, " ", o.Thing+" stays", "of "+o.Owner)
+	}
 	if h.KubeNode != nil {
 		p.remove++
 		p.line(Red, "-", "Node "+h.Node.Name, "")
