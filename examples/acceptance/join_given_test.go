@@ -37,6 +37,7 @@ func TestJoinKubeconfig(t *testing.T) {
 	warning := `administrator's credentials on nodes`
 
 	b.give(given, b.cluster.Kubeconfig)
+	b.network.HideVSID(true) // a network whose VNI is not seen is not another one
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs", first.took.Seconds())
 	if !strings.Contains(unwrapped(first.stderr), warning) {
@@ -45,6 +46,7 @@ func TestJoinKubeconfig(t *testing.T) {
 	b.wantJoined(ctx)
 	b.wantHandedOver(ctx, "sdnoverlay")
 	wantNothing(ctx, t, args)
+	b.network.HideVSID(false)
 
 	own, err := b.cluster.KubeconfigOf(nodeName, "system:node:"+nodeName, "system:nodes")
 	if err != nil {

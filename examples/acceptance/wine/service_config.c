@@ -41,8 +41,37 @@ static void remember(SC_HANDLE handle, LPCWSTR name)
     SetLastError(error);
 }
 
+/* The registry key of a service, NULL if it has none. */
+static HKEY open_key(LPCWSTR name)
+{
+    WCHAR path[320] = L"SYSTEM\\CurrentControlSet\\Services\\";
+    HKEY key;
+    wcsncat(path, name, 256);
+    return RegOpenKeyExW(HKEY_LOCAL_MACHINE, path, 0, KEY_ALL_ACCESS, &key) ? NULL : key;
+}
+
+/* The error with which a service of somebody else refuses to be opened (StandInOpenError of its key) or read
+ * (StandInQueryError); 0 = none. Real ones do so whose display name cannot be loaded (15100), or which a security
+ * product guards (5).
+ */
+static DWORD refusal(HKEY key, LPCWSTR value)
+{
+    DWORD error = 0, n = sizeof error;
+    if (!key || RegQueryValueExW(key, value, NULL, NULL, (BYTE *)&error, &n))
+        return 0;
+    return error;
+}
+
 static SC_HANDLE WINAPI open_service(SC_HANDLE manager, LPCWSTR name, DWORD access)
 {
+    HKEY key = open_key(name);
+    DWORD refused = refusal(key, L"StandInOpenError");
+    if (key)
+        RegCloseKey(key);
+    if (refused) {
+        SetLastError(refused);
+        return NULL;
+    }
     SC_HANDLE h = OpenServiceW(manager, name, access);
     remember(h, name);
     return h;
@@ -60,14 +89,11 @@ static SC_HANDLE WINAPI create_service(SC_HANDLE manager, LPCWSTR name, LPCWSTR 
 /* The registry key of the service behind a handle, NULL if not known. */
 static HKEY key_of(SC_HANDLE handle)
 {
-    WCHAR path[320] = L"SYSTEM\\CurrentControlSet\\Services\\";
     HKEY key = NULL;
     EnterCriticalSection(&redirect_lock);
     for (int i = 0; i < HANDLES; i++)
         if (table[i].handle == handle) {
-            wcscat(path, table[i].name);
-            if (RegOpenKeyExW(HKEY_LOCAL_MACHINE, path, 0, KEY_ALL_ACCESS, &key))
-                key = NULL;
+            key = open_key(table[i].name);
             break;
         }
     LeaveCriticalSection(&redirect_lock);
@@ -207,24 +233,13 @@ static BOOL WINAPI query_config2(SC_HANDLE handle, DWORD level, LPBYTE buffer, D
     return ok;
 }
 
-/* The error with which a service refuses to be read, from the value StandInQueryError of its key; 0 = none.
- * Real ones do so whose display name cannot be loaded (15100), or which a security product guards (5).
- */
-static DWORD refusal(HKEY key)
-{
-    DWORD error = 0, n = sizeof error;
-    if (!key || RegQueryValueExW(key, L"StandInQueryError", NULL, NULL, (BYTE *)&error, &n))
-        return 0;
-    return error;
-}
-
 /* Reserves the end of the caller's buffer for the dependencies. */
 static BOOL WINAPI query_config(SC_HANDLE handle, QUERY_SERVICE_CONFIGW *config, DWORD size, LPDWORD needed)
 {
     WCHAR dependencies[1024] = {0};
     DWORD n = sizeof dependencies - 4; /* ends with two NULs whatever the registry holds */
     HKEY key = key_of(handle);
-    DWORD refused = refusal(key);
+    DWORD refused = refusal(key, L"StandInQueryError");
     if (refused) {
         RegCloseKey(key);
         SetLastError(refused);

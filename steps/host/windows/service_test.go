@@ -382,12 +382,12 @@ func TestServiceEndsWithItsProcess(t *testing.T) {
 }
 
 // TestForeignServicesThatCannotBeRead: the stand-in machine has services that cannot be read (15100,
-// access denied). They block nothing, and the registry shows which services they depend on.
+// access denied) or opened. They block nothing, and the registry shows which services they depend on.
 func TestForeignServicesThatCannotBeRead(t *testing.T) {
 	onlyStandIn(t)
 	h, ctx := newHost(t), context30(t)
 	for name, code := range map[string]error{"dcsvc": windows.ERROR_MUI_FILE_NOT_FOUND,
-		"GuardedAgent": windows.ERROR_ACCESS_DENIED} {
+		"GuardedAgent": windows.ERROR_ACCESS_DENIED, "GuardedSensor": windows.ERROR_ACCESS_DENIED} {
 		if _, err := h.Service(ctx, name); !errors.Is(err, code) {
 			t.Fatalf("service %s of the stand-in: %v, want %v", name, err, code)
 		}

@@ -54,6 +54,7 @@ type Server struct {
 	due      map[string]time.Time // when a network gets its management address
 	back     time.Time            // until then no call is answered
 	lose     time.Duration        // how long no call is answered after the next network is made; 0 = all are
+	noVSID   bool                 // a query does not report the VSID of subnets
 }
 
 type ref struct{ kind, id string }
@@ -119,6 +120,13 @@ func (s *Server) Endpoint(address string) Object {
 		}
 	}
 	return nil
+}
+
+// HideVSID has queries leave out the VSID policies of subnets, or report them again.
+func (s *Server) HideVSID(hide bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noVSID = hide
 }
 
 // Reboot forgets what does not outlive one.
@@ -227,7 +235,11 @@ func (s *Server) call(operation, id, settings, parent string) (status uint32, ha
 	case "Open":
 		return ok, s.open(kind, id), ""
 	case "Query":
-		return ok, 0, encode(object)
+		text = encode(object)
+		if s.noVSID {
+			text = withoutVSID(text)
+		}
+		return ok, 0, text
 	case "Modify":
 		return modify(object, settings), 0, ""
 	case "Delete":
@@ -336,6 +348,31 @@ func modify(object Object, settings string) uint32 {
 	policies, _ := object["Policies"].([]any)
 	object["Policies"] = append(policies, add.Policies...)
 	return ok
+}
+
+// withoutVSID is a network in JSON without the VSID policies of its subnets.
+func withoutVSID(network string) string {
+	var n Object
+	if err := json.Unmarshal([]byte(network), &n); err != nil { // it was just encoded
+		panic(err)
+	}
+	ipams, _ := n["Ipams"].([]any)
+	for _, ipam := range ipams {
+		i, _ := ipam.(Object)
+		subnets, _ := i["Subnets"].([]any)
+		for _, subnet := range subnets {
+			s, _ := subnet.(Object)
+			policies, _ := s["Policies"].([]any)
+			if policies == nil {
+				continue
+			}
+			s["Policies"] = slices.DeleteFunc(policies, func(p any) bool {
+				policy, _ := p.(Object)
+				return policy["Type"] == "VSID"
+			})
+		}
+	}
+	return encode(n)
 }
 
 func encode(v any) string {

@@ -91,6 +91,36 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// TestHiddenVSID: a query leaves out the VSID of a subnet, and nothing else.
+func TestHiddenVSID(t *testing.T) {
+	s := start(t)
+	_, handle, _ := call(t, s, "Create Network", noID, `{"Name":"flannel.4096","Type":"Overlay","Ipams":[{"Subnets":[
+		{"IpAddressPrefix":"10.244.3.0/24",
+			"Policies":[{"Type":"VSID","Settings":{"IsolationId":4096}},{"Type":"VLAN"}]}]}]}`)
+	query := func() string {
+		t.Helper()
+		status, _, text := call(t, s, "Query Network", fmt.Sprintf("#%d", handle))
+		if status != ok {
+			t.Fatalf("query: %#x", status)
+		}
+		return text
+	}
+	if text := query(); !strings.Contains(text, "4096}") {
+		t.Errorf("the VSID is not reported: %s", text)
+	}
+	s.HideVSID(true)
+	text := query()
+	for what, want := range map[string]bool{"VSID": false, "IsolationId": false, "VLAN": true, "10.244.3.0/24": true} {
+		if strings.Contains(text, what) != want {
+			t.Errorf("hidden: %s reported is %v, want %v: %s", what, !want, want, text)
+		}
+	}
+	s.HideVSID(false)
+	if text := query(); !strings.Contains(text, "4096}") {
+		t.Errorf("the VSID is not reported again: %s", text)
+	}
+}
+
 func TestVersion1(t *testing.T) {
 	s := start(t)
 	call(t, s, "Create Network", noID, `{"Name":"nat","Type":"NAT"}`)
