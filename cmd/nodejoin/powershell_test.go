@@ -52,7 +52,7 @@ func parser(t *testing.T) func(text string) (string, bool) {
 		t.Skipf("no parser of PowerShell (.ci/programs installs it, with npm): %v", err)
 	}
 	return func(text string) (string, bool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 12 s of a processor
 		defer cancel()
 		c := exec.CommandContext(ctx, node, "--liftoff", "--no-wasm-tier-up", filepath.Join(dir, "parse.js"))
 		c.Stdin = strings.NewReader(text)
