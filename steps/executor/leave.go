@@ -210,7 +210,8 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 	}
 	rec := x.record
 	x.record = nil // the next call finds none
-	for ; ; dir = host.Dir(x.facts.OS, dir) {
+	for parent := ""; ; dir = parent {
+		parent = host.Dir(x.facts.OS, dir)
 		list, err := x.host.List(ctx, dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -228,7 +229,7 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 				return reply, err
 			}
 		}
-		if c, ours := rec.Lookup(record.Directory.Of(host.Dir(x.facts.OS, dir))); !ours || c.Existed {
+		if c, ours := rec.Lookup(record.Directory.Of(parent)); !ours || c.Existed || parent == dir {
 			return reply, nil
 		}
 	}
