@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/engine"
@@ -32,23 +33,21 @@ func (t *leaveText) result(r left) {
 		return
 	}
 	for _, h := range r.summary.Hosts {
-		t.hostResult(h, r.options)
+		t.hostResult(h, r)
 	}
 }
 
-func (t *leaveText) hostResult(h engine.LeaveResult, o engine.LeaveOptions) {
+func (t *leaveText) hostResult(h engine.LeaveResult, r left) {
 	name := ui.CleanLine(h.Node)
 	if h.Err != nil {
 		t.term.Say("%s: %s; the next leave continues from here.", name, ui.Paint(t.term.OutColor, ui.Red, "not finished"))
 		return
 	}
-	undone := 0
-	for _, i := range h.Items {
-		if i.Left == "" {
-			undone++
-		}
+	var n ui.LeaveCount
+	if at := slices.IndexFunc(r.report.Hosts, func(c engine.LeaveHost) bool { return c.Node.Name == h.Node }); at >= 0 {
+		n = ui.CountLeft(r.report.Hosts[at], h)
 	}
-	text := fmt.Sprintf("%d %s undone and checked again", undone, plural(undone, "item"))
+	text := fmt.Sprintf("%d deleted, %d restored, and checked again", n.Deleted, n.Restored)
 	if h.NodeGone {
 		text += "; the Node is deleted"
 	}
@@ -64,7 +63,7 @@ func (t *leaveText) hostResult(h engine.LeaveResult, o engine.LeaveOptions) {
 	for _, f := range h.Files {
 		t.stays(f + ": not made by nodejoin")
 	}
-	if o.WithoutCluster {
+	if r.options.WithoutCluster {
 		t.stays("the Node object " + h.Node + ", if the cluster has one")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps/engine"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/kube"
+	"nodejoin/steps/record"
 )
 
 // WriteLeave writes what a leave would do on one host, in the order in which it is done. Lines are wrapped to width
@@ -20,10 +21,54 @@ func WriteLeave(w io.Writer, h engine.LeaveHost, o engine.LeaveOptions, color bo
 }
 
 type leavePlan struct {
-	w                     io.Writer
-	color                 bool
-	width                 int
-	remove, restore, stay int // items
+	w     io.Writer
+	color bool
+	width int
+}
+
+// LeaveCount counts the things of one leave. The Node and nodejoin's own folder are among those that are deleted.
+type LeaveCount struct{ Deleted, Restored, Kept int }
+
+// CountLeave counts what a leave would do on a host.
+func CountLeave(h engine.LeaveHost) (n LeaveCount) {
+	for _, i := range h.Items {
+		n.add(i)
+	}
+	n.Deleted += number(h.KubeNode != nil) + number(h.Folder)
+	return n
+}
+
+// CountLeft counts what a leave has done of what it found.
+func CountLeft(h engine.LeaveHost, r engine.LeaveResult) (n LeaveCount) {
+	left := map[record.Key]string{}
+	for _, i := range r.Items {
+		left[i.Key] = i.Left
+	}
+	for _, i := range h.Items {
+		if left[i.Key] == "" {
+			n.add(i)
+		}
+	}
+	n.Deleted += number(h.KubeNode != nil && r.NodeGone) + number(h.Folder)
+	return n
+}
+
+func (n *LeaveCount) add(i executor.LeaveItem) {
+	switch {
+	case i.Change.Action == steps.ActionDelete:
+		n.Deleted++
+	case !i.Change.NoOp():
+		n.Restored++
+	case i.Left != "":
+		n.Kept++
+	}
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (p *leavePlan) write(h engine.LeaveHost, o engine.LeaveOptions) {
@@ -41,14 +86,13 @@ func (p *leavePlan) write(h engine.LeaveHost, o engine.LeaveOptions) {
 		p.line(Dim, " ", o.Thing+" stays", "of "+o.Owner)
 	}
 	if h.KubeNode != nil {
-		p.remove++
 		p.line(Red, "-", "Node "+h.Node.Name, "")
 	}
 	if h.Folder {
-		p.remove++
 		p.line(Red, "-", "nodejoin's own folder "+h.Facts.DataDir, "")
 	}
-	fmt.Fprintf(p.w, "%d to delete, %d to restore, %d to leave as they are.\n", p.remove, p.restore, p.stay)
+	n := CountLeave(h)
+	fmt.Fprintf(p.w, "%d to delete, %d to restore, %d to leave as they are.\n", n.Deleted, n.Restored, n.Kept)
 	if o.WithoutCluster {
 		fmt.Fprintln(p.w, "The cluster is not asked: the Node object stays there.")
 	}
@@ -72,13 +116,10 @@ func (p *leavePlan) item(i executor.LeaveItem) {
 	why := strings.Trim(i.Change.Reason+"; "+i.Left, "; ")
 	switch {
 	case i.Change.Action == steps.ActionDelete:
-		p.remove++
 		p.line(Red, "-", ThingWords(i.Key), why)
 	case !i.Change.NoOp():
-		p.restore++
 		p.line(Yellow, "~", ThingWords(i.Key), why)
 	case i.Left != "":
-		p.stay++
 		p.line(Dim, " ", ThingWords(i.Key)+" stays", i.Left)
 	}
 }
