@@ -128,7 +128,7 @@ func (w *world) compile() *plan.Compiled {
 	w.t.Helper()
 	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch, conn string) (steps.Source, error) {
 		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
-	}})
+	}, Env: drawnEnv})
 	if diags.HasErrors() {
 		w.t.Fatal(diags)
 	}

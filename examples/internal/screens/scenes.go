@@ -92,7 +92,7 @@ step "file_ready" "inventory" {
 `))
 	w.quietly(ctx, "apply", "--auto-approve", "--target", win(1), "fleet")
 	t := w.open()
-	w.start(ctx, t, "apply", "fleet")
+	w.start(ctx, t, "apply", "--parallel", "10", "fleet")
 	w.try(func() error { return t.until("to continue:") })
 	w.head = t.lines()[:min(14, len(t.lines()))]
 	w.try(func() error { return t.press("yes\n") })

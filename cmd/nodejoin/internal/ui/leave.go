@@ -35,6 +35,7 @@ func CountLeave(h engine.LeaveHost) (n LeaveCount) {
 		n.add(i)
 	}
 	n.Deleted += number(h.KubeNode != nil) + number(h.Folder)
+	n.Kept += len(h.Others)
 	return n
 }
 
@@ -82,7 +83,6 @@ func (p *leavePlan) write(h engine.LeaveHost, o engine.LeaveOptions) {
 		p.item(i)
 	}
 	for _, o := range h.Others {
-		p.stay++
 		p.line(Dim, " ", o.Thing+" stays", "of "+o.Owner)
 	}
 	if h.KubeNode != nil {
