@@ -1,14 +1,18 @@
 package jsonout
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"nodejoin/plan"
 	"nodejoin/plan/block"
 	"nodejoin/plan/lock"
 	"nodejoin/plan/render"
+	"nodejoin/steps"
+	"nodejoin/steps/collect"
 	"nodejoin/steps/kube"
 )
 
@@ -73,10 +77,10 @@ type desiredConnection struct {
 
 // desiredStep is a step with its arguments. Secrets are "(sensitive)", values of other steps "(known after STEP)".
 type desiredStep struct {
-	Address string          `json:"address"`
-	Kind    string          `json:"kind"`
-	Args    json.RawMessage `json:"args"`
-	Source  string          `json:"source,omitempty"`
+	Address string `json:"address"`
+	Kind    string `json:"kind"`
+	Args    any    `json:"args"`
+	Source  string `json:"source,omitempty"`
 }
 
 func desiredOf(c *plan.Compiled) (*desired, error) {
@@ -119,12 +123,48 @@ func nodeOf(n block.Node) (desiredNode, error) {
 		c := &out.Connection
 		c.Host, c.User, c.HostKeyPinned, c.AcceptNew = s.Host, s.User, s.HostKey != "", s.AcceptNew
 	}
+	known := collect.Secrets(n.Steps)
 	for _, s := range n.Steps {
-		args, err := render.Args(s)
+		args, err := argsOf(s, known)
 		if err != nil {
 			return out, fmt.Errorf("step %s: %w", s.ID, err)
 		}
 		out.Steps = append(out.Steps, desiredStep{n.Address + "." + s.ID, s.Kind, args, s.Source})
 	}
 	return out, nil
+}
+
+// argsOf are the arguments of a step without what is secret in them: a value may hold one beside other text.
+func argsOf(s steps.Spec, known []string) (any, error) {
+	b, err := render.Args(s)
+	if err != nil {
+		return nil, err
+	}
+	var args any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&args); err != nil {
+		return nil, err
+	}
+	return withoutSecrets(args, known), nil
+}
+
+func withoutSecrets(v any, known []string) any {
+	switch v := v.(type) {
+	case string:
+		name, value, ok := strings.Cut(v, "=") // as in the environment of a service
+		if !ok {
+			return steps.Redact(steps.ShowCredentials(v), known)
+		}
+		return steps.Redact(steps.ShowCredentials(name)+"="+steps.ShowCredentials(value), known)
+	case []any:
+		for i := range v {
+			v[i] = withoutSecrets(v[i], known)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = withoutSecrets(v[k], known)
+		}
+	}
+	return v
 }
