@@ -11,7 +11,9 @@ import (
 func dimensions(osName string) map[string][]choice {
 	own := map[string]string{"windows": `data_dir = "C:\\data\\nodejoin"`,
 		"linux": `data_dir = "/srv/nodejoin"`}[osName]
+	adapter := fmt.Sprintf("interface = %q", map[string]string{"windows": "Ethernet", "linux": "eth0"}[osName])
 	out := map[string][]choice{
+		"adapter":    args("profile", adapter),
 		"age":        {{}, {name: "old"}},
 		"engine":     {{}, {name: "installed"}},
 		"kubernetes": {{}, versions("kubernetes 1.35.4", "kubernetes_node", "1.35.4")},
@@ -40,7 +42,7 @@ func dimensions(osName string) map[string][]choice {
 		"policy":   args("profile", `on_failure = "keep"`, `waive = ["memory"]`, `arch = "amd64"`),
 		"node": args("node", "labels = { \"example.com/own\" = \"y\" }\n vars = { a = \"b\" }",
 			"taint {\n key = \"own\"\n value = \"v\"\n effect = \"PreferNoSchedule\"\n}\nmax_pods = 50"),
-		"own": args("node", `management_ip = "192.0.2.11"`,
+		"own": args("node", `management_ip = "192.0.2.11"`, adapter,
 			fmt.Sprintf("os = %q\n arch = \"amd64\"\n on_failure = \"keep\"\n waive = [\"memory\"]", osName)),
 		"settings": args("node", "kubelet {\n config = { maxOpenFiles = 900000 }\n"+
 			" extra_args = [\"--v=3\"]\n}", "kube_proxy {\n"+

@@ -20,10 +20,12 @@ func windowsDimensions() map[string][]choice {
 		"crictl": {{}, with(in("crictl", "runtime containerd", `crictl = "1.36.0"`), "crictl", "1.36.0")},
 		"manager": {{}, with(in("nssm", "services", `manager = "nssm"`), "nssm", "2.24.0"),
 			in("native", "services", `manager = "native"`)},
-		"service settings": args("services", `priority = "above_normal"`, "log_size = 20\n log_age = \"24h\"",
+		"service settings": args("services", `priority = "above_normal"`, `log_dir = "C:\\logs\\of services"`,
+			"log_size = 20\n log_age = \"24h\"",
 			"restart_delay = \"30s\"\n restart_reset = \"1h\""),
 		"node services": args("node", "services {\n manager = \"native\"\n priority = \"high\"\n log_size = 21\n"+
-			" restart_delay = \"31s\"\n restart_reset = \"2h\"\n log_age = \"25h\"\n}"),
+			" restart_delay = \"31s\"\n restart_reset = \"2h\"\n log_age = \"25h\"\n}",
+			"services { log_dir = \"C:\\\\logs\" }"),
 		"csi": {{}, with(in("csi", "profile", `csi_proxy { version = "1.1.3" }`), "csi_proxy", "1.1.3"),
 			with(in("csi dirs", "profile", "csi_proxy {\n version = \"1.2.0\"\n"+
 				" working_dirs = [\"D:\\\\volumes\"]\n install = true\n}"), "csi_proxy", "1.2.0")},
