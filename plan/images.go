@@ -33,15 +33,8 @@ func (c *compiler) findImages(of *Compiled) {
 		if m.Bad || c.Cluster == nil {
 			continue
 		}
-		if k := c.Cluster.Base.Runtime.Kind; k != "" {
-			in := recipeInput(c.Cluster, m)
-			names := []string{in.PauseImage()}
-			if of := m.RecipeSettings.Images; of != nil {
-				names = append(names, of.Pull...)
-			}
-			for _, name := range names {
-				note(Image{Name: name, OS: m.OS, Arch: m.Arch, Build: buildOf(m)}, m.Range)
-			}
+		for _, name := range c.imagesOf(m) {
+			note(Image{Name: name, OS: m.OS, Arch: m.Arch, Build: buildOf(m)}, m.Range)
 		}
 		for _, s := range m.Steps {
 			if o, ok := kinds.As[kinds.Manifest](s); ok {
@@ -63,6 +56,20 @@ func (c *compiler) findImages(of *Compiled) {
 	slices.SortFunc(c.images, func(a, b Image) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform(), b.Platform()))
 	})
+}
+
+// imagesOf are the images that the runtime of a machine has before pods come: that of their sandboxes, and what the
+// plan has it pull.
+func (c *compiler) imagesOf(m *block.Machine) []string {
+	if c.Cluster.Base.Runtime.Kind == "" {
+		return nil
+	}
+	in := recipeInput(c.Cluster, m)
+	names := []string{in.PauseImage()}
+	if of := m.RecipeSettings.Images; of != nil {
+		names = append(names, of.Pull...)
+	}
+	return names
 }
 
 // buildOf is the build of a machine as locks name it: 10.0.20348.

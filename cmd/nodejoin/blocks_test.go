@@ -120,7 +120,7 @@ func TestPageBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, b := range blocksOf(t, page) {
-			held := false
+			var held bool
 			switch b.language {
 			case "indented":
 				for line := range strings.Lines(b.text) {

@@ -109,5 +109,5 @@ func wantForbidden(err error, why string) error {
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), why) {
 		return nil
 	}
-	return fmt.Errorf("%v, want 403: %s", err, why)
+	return fmt.Errorf("want 403: %s; have: %w", why, err)
 }

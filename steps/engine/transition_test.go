@@ -86,8 +86,8 @@ func pairs(t *testing.T) (n int, seed uint64) {
 //
 // Not compared, as it stays until the leave or is of others: the machine's name and features; Namespaces; what flannel
 // notes at the Node; the kubelet's serving certificate; images that were pulled, the log of kubeadm, and interfaces
-// and chains where the cluster has a network of its own (forOthers); the order of the lines of /etc/environment. The plans
-// of a pair do not differ in what is the cluster's or the machine's (ofPair).
+// and chains where the cluster has a network of its own (forOthers); the order of the lines of /etc/environment. The
+// plans of a pair do not differ in what is the cluster's or the machine's (ofPair).
 //
 // NODEJOIN_PAIRS sets how many pairs are drawn for each system, NODEJOIN_SEED draws those of a failure.
 func TestPlanIsTheWholeTruth(t *testing.T) {

@@ -210,8 +210,8 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 	}
 	rec := x.record
 	x.record = nil // the next call finds none
-	for parent := ""; ; dir = parent {
-		parent = host.Dir(x.facts.OS, dir)
+	for {
+		parent := host.Dir(x.facts.OS, dir)
 		list, err := x.host.List(ctx, dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -232,5 +232,6 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 		if c, ours := rec.Lookup(record.Directory.Of(parent)); !ours || c.Existed || parent == dir {
 			return reply, nil
 		}
+		dir = parent
 	}
 }
