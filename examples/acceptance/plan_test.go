@@ -54,6 +54,9 @@ type variables struct {
 func (b *bed) variables(port int) variables {
 	b.t.Helper()
 	dir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "windows")
+	if err == nil && port != b.host.Port() {
+		err = b.host.AdmitSSH(b.t.Context()) // the plan admits the other port
+	}
 	if err != nil {
 		b.t.Fatal(err)
 	}
