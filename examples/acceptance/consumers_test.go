@@ -212,13 +212,20 @@ func (c *consumers) kubeProxy(ctx context.Context, a *artifact) {
 	}
 }
 
+const admission = "/apis/admissionregistration.k8s.io/v1/"
+
 // places are the API paths of the objects that nodejoin creates.
 var places = map[string]string{
 	"ServiceAccount": "/api/v1/namespaces/kube-system/serviceaccounts",
 	"Secret":         "/api/v1/namespaces/kube-system/secrets", "Node": "/api/v1/nodes",
 	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"Role":               "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
+	"RoleBinding":        "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
 	"TokenRequest":       "/api/v1/namespaces/kube-system/serviceaccounts/consumer/token",
+
+	"ValidatingAdmissionPolicy":        admission + "validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": admission + "validatingadmissionpolicybindings",
 }
 
 // account is the service account whose tokens are requested.
