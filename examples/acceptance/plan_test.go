@@ -55,7 +55,9 @@ func (b *bed) variables(port int) variables {
 	b.t.Helper()
 	dir, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "windows")
 	if err == nil && port != b.host.Port() {
-		err = b.host.AdmitSSH(b.t.Context()) // the plan admits the other port
+		// The plan admits the other port, and that of sshd where it is known which process listens: not under Wine
+		// (TestListenerHasItsProcess of steps/host/windows).
+		err = b.host.AdmitSSH(b.t.Context())
 	}
 	if err != nil {
 		b.t.Fatal(err)
