@@ -70,7 +70,7 @@ func TestMirrors(t *testing.T) {
 	own := strings.TrimPrefix(server.URL, "https://")
 	etc, socket := renderMirrors(ctx, t, fmt.Sprintf(mirrorsPlan, server.URL, own),
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	runContainerd(ctx, t, etc, socket)
+	runContainerd(ctx, t, "containerd", etc, socket)
 
 	for image, want := range map[string]string{"registry.k8s.io/pause:3.10": "/v2/k8s/pause/manifests/3.10",
 		"quay.io/one/two:3": "/v2/one/two/manifests/3", own + "/own:1": "/v2/own/manifests/1"} {
@@ -124,12 +124,12 @@ func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (e
 	return etc, filepath.Join(dir, "state", "containerd.sock")
 }
 
-// runContainerd runs containerd with the configuration in etc until the test ends, and
+// runContainerd runs a program of containerd with the configuration in etc until the test ends, and
 // waits until it answers at its socket.
-func runContainerd(ctx context.Context, t *testing.T, etc, socket string) {
+func runContainerd(ctx context.Context, t *testing.T, program, etc, socket string) {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := exec.Command(componentSet(t).Bin("containerd"), "--config", filepath.Join(etc, "config.toml"))
+	cmd := exec.Command(componentSet(t).Bin(program), "--config", filepath.Join(etc, "config.toml"))
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

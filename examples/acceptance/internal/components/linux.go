@@ -19,6 +19,8 @@ var linuxNode = []component{
 	{"portmap", "cni-plugins", "github.com/containernetworking/plugins/plugins/meta/portmap", strip},
 	{"flannel", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 	{"flanneld", "flannel", "github.com/flannel-io/flannel", stampFlannel},
+	{"containerd-1.7", "containerd-1.7", "github.com/containerd/containerd/cmd/containerd", stampContainerd17},
+	{"registry", "distribution", "github.com/distribution/distribution/v3/cmd/registry", strip},
 }
 
 // partlyC are programs that need a C compiler, with their build tags: runc for its first

@@ -1,0 +1,279 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Who logs in at the registries of the tests.
+const (
+	registryUser     = "puller"
+	registryPassword = "n0t-for-you:really"
+)
+
+// registryCA signs the registries' certificates, those of their clients, and their tokens.
+type registryCA struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newRegistryCA(t *testing.T) *registryCA {
+	t.Helper()
+	a := &registryCA{t: t, dir: t.TempDir(), pool: x509.NewCertPool()}
+	a.cert, a.key = a.sign("ca", true)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+// sign makes a certificate for loopback and writes NAME.pem and NAME.key.
+func (a *registryCA) sign(name string, authority bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+		IsCA: authority, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = cert, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der},
+		".key": {Type: "PRIVATE KEY", Bytes: text}} {
+		if err := os.WriteFile(a.file(name+file), pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	out, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return out, key
+}
+
+func (a *registryCA) file(name string) string { return filepath.Join(a.dir, name) }
+
+// client trusts the CA and shows the certificate NAME, "" = none.
+func (a *registryCA) client(name string) *http.Client {
+	a.t.Helper()
+	c := &tls.Config{RootCAs: a.pool}
+	if name != "" {
+		pair, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: c}
+	a.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// registry runs distribution's registry with TLS until the test ends. Its images are below storage. more is what its
+// configuration has beside that: how it knows who asks. It returns the address, without a scheme.
+func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore string) string {
+	a.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		a.t.Fatal(err)
+	}
+	a.sign(name, false)
+	config := a.file(name + ".yml")
+	text := fmt.Sprintf("version: 0.1\nlog: {level: warn}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp:\n"+
+		"  addr: %s\n  secret: x\n  tls:\n    certificate: %s\n    key: %s\n%s%s", storage, addr, a.file(name+".pem"),
+		a.file(name+".key"), tlsMore, more)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(componentSet(a.t).Bin("registry"), "serve", config)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	a.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if a.t.Failed() {
+			a.t.Logf("registry %s:\n%s", name, tail(log.String()))
+		}
+	})
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
+			_ = c.Close()
+			return addr
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			a.t.Fatalf("the registry ended: %v\n%s", err, log.String())
+		case <-ctx.Done():
+			a.t.Fatal(context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// basic is a registry that asks for the password itself.
+func (a *registryCA) basic(ctx context.Context, storage string) string {
+	a.t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(registryPassword), bcrypt.MinCost)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	line := fmt.Sprintf("%s:%s\n", registryUser, hash)
+	if err := os.WriteFile(a.file("htpasswd"), []byte(line), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.registry(ctx, storage, "basic", fmt.Sprintf("auth: {htpasswd: {realm: test, path: %s}}\n",
+		a.file("htpasswd")), "")
+}
+
+// byToken is a registry that sends who asks to another server for a token. That server gives one to the user.
+func (a *registryCA) byToken(ctx context.Context, storage string) string {
+	a.t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"token": a.token(r.URL.Query().Get("scope"))})
+	}))
+	pair, err := tls.LoadX509KeyPair(a.file("basic.pem"), a.file("basic.key"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	a.t.Cleanup(server.Close)
+	return a.registry(ctx, storage, "token", fmt.Sprintf("auth: {token: {realm: \"%s/token\", service: test, issuer: "+
+		"test, rootcertbundle: %s}}\n", server.URL, a.file("ca.pem")), "")
+}
+
+// token is a token for a scope, "repository:app:pull", as distribution's registry reads it.
+func (a *registryCA) token(scope string) string {
+	parts := append(strings.Split(scope, ":"), "", "", "")
+	encode := func(v any) string {
+		text, _ := json.Marshal(v) // of strings and numbers
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	signed := encode(map[string]any{"typ": "JWT", "alg": "ES256",
+		"x5c": []string{base64.StdEncoding.EncodeToString(a.cert.Raw)}}) + "." + encode(map[string]any{"iss": "test",
+		"sub": registryUser, "aud": "test", "exp": time.Now().Add(time.Hour).Unix(),
+		"nbf": time.Now().Add(-time.Hour).Unix(),
+		"iat": time.Now().Unix(), "jti": "1", "access": []any{map[string]any{"type": parts[0], "name": parts[1],
+			"actions": strings.Split(parts[2], ",")}}})
+	sum := sha256.Sum256([]byte(signed))
+	der, err := a.key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		a.t.Error(err)
+	}
+	return signed + "." + base64.RawURLEncoding.EncodeToString(rawSignature(der))
+}
+
+// rawSignature is a P-256 signature in DER as JWTs have it: both numbers with 32 bytes.
+func rawSignature(der []byte) []byte {
+	out := make([]byte, 64)
+	rest := der[2:] // SEQUENCE
+	for i := range 2 {
+		n := int(rest[1])
+		new(big.Int).SetBytes(rest[2 : 2+n]).FillBytes(out[32*i : 32*i+32])
+		rest = rest[2+n:]
+	}
+	return out
+}
+
+// byCertificate is a registry that knows who asks by the client's certificate.
+func (a *registryCA) byCertificate(ctx context.Context, storage string) string {
+	a.t.Helper()
+	return a.registry(ctx, storage, "certificate", "", fmt.Sprintf("    clientcas: [%s]\n", a.file("ca.pem")))
+}
+
+// push writes an image of one small file into a registry.
+func (a *registryCA) push(ctx context.Context, addr, name string) {
+	a.t.Helper()
+	layer := tarOf(a.t, map[string][]byte{"hello": []byte("hello")}, "hello")
+	config, _ := json.Marshal(map[string]any{"architecture": "amd64", "os": "linux", "config": map[string]any{},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}}})
+	const media = "application/vnd.oci.image."
+	manifest, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": media + "manifest.v1+json",
+		"config": map[string]any{"mediaType": media + "config.v1+json", "digest": digestOf(config), "size": len(config)},
+		"layers": []any{map[string]any{"mediaType": media + "layer.v1.tar", "digest": digestOf(layer), "size": len(layer)}}})
+	for _, blob := range [][]byte{layer, config} {
+		at := a.send(ctx, http.MethodPost, "https://"+addr+"/v2/"+name+"/blobs/uploads/", "", nil, http.StatusAccepted)
+		a.send(ctx, http.MethodPut, at+"&digest="+digestOf(blob), "application/octet-stream", blob, http.StatusCreated)
+	}
+	a.send(ctx, http.MethodPut, "https://"+addr+"/v2/"+name+"/manifests/1", media+"manifest.v1+json", manifest,
+		http.StatusCreated)
+}
+
+func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
+
+// send sends a request with the user's password and returns where the answer sends to.
+func (a *registryCA) send(ctx context.Context, method, url, media string, body []byte, want int) string {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.SetBasicAuth(registryUser, registryPassword)
+	r.Header.Set("Content-Type", media)
+	resp, err := a.client("").Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != want {
+		a.t.Fatalf("%s %s: %s\n%s", method, url, resp.Status, text)
+	}
+	return resp.Header.Get("Location")
+}
