@@ -85,7 +85,7 @@ func wantSpec(want func(string), path string, s *eval.Spec) {
 	}
 }
 
-// noteBody notes "block.argument" for everything in a body. For blocks with kinds it
+// noteBody records "block.argument" for each argument in a body. For blocks with kinds it
 // also notes the kind.
 func noteBody(used map[string]bool, path string, body *hclsyntax.Body) {
 	for name := range body.Attributes {

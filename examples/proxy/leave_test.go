@@ -155,7 +155,7 @@ func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 	return out
 }
 
-// before gives the machine other values for everything that the steps set.
+// before sets everything on the machine that the steps set, to other values.
 func before(t *testing.T, ctx context.Context, h host.Host, list []kinds.Registry) {
 	t.Helper()
 	for _, a := range list {
