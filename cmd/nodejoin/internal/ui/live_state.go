@@ -15,7 +15,7 @@ type Work struct {
 	// Steps are the steps of each host by id, with the time that each is likely to take: 0 where nothing is to be done,
 	// negative where it is not known. nil = steps are not counted.
 	Steps    map[string]map[string]time.Duration
-	Parallel int // hosts at once
+	Parallel int // hosts at once, in the beginning
 }
 
 // liveHost is what a host does at the moment.
