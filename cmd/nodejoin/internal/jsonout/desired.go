@@ -103,8 +103,8 @@ func desiredOf(c *plan.Compiled) (*desired, error) {
 }
 
 func artifactOf(a plan.Artifact, f *lock.File) desiredArtifact {
-	out := desiredArtifact{Name: a.Name, Platform: a.OS + "/" + a.Arch, Version: a.Version, Address: a.Address,
-		SHA256: a.Source.SHA256, SHA512: a.Source.SHA512, Verified: lock.None,
+	out := desiredArtifact{Name: a.Name, Platform: a.OS + "/" + a.Arch, Version: a.Version,
+		Address: steps.Redact(a.Address, nil), SHA256: a.Source.SHA256, SHA512: a.Source.SHA512, Verified: lock.None,
 		Source: fmt.Sprintf("%s:%d,%d", filepath.Base(a.Range.Filename), a.Range.Start.Line, a.Range.Start.Column)}
 	if out.SHA256+out.SHA512 != "" {
 		out.Verified = lock.Digest
