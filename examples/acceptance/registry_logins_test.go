@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,8 @@ func TestRegistryLogins(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		if refused := err != nil; refused != (addr == byCertificate) || !refused && resp.StatusCode != 401 {
+		refused := err != nil // the handshake of TLS
+		if refused != (addr == byCertificate) || !refused && resp.StatusCode != http.StatusUnauthorized {
 			t.Fatalf("%s without credentials: %v, %v", addr, resp, err)
 		}
 	}

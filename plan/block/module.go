@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,7 +120,7 @@ func (m *moduleCall) read(at hcl.Range, text string) bool {
 	sc := m.moduleReader.Scope
 	fi, err := sc.Files.Stat(m.dir)
 	switch {
-	case os.IsNotExist(err):
+	case errors.Is(err, fs.ErrNotExist):
 		sc.Fail(at, "no module", "The folder %s does not exist. The path begins at the folder of this file.", text)
 		return false
 	case err != nil:

@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -216,6 +219,19 @@ func (p *controlPlane) as(cfg rest.Config) *kubernetes.Clientset {
 	c, err := kubernetes.NewForConfig(&cfg)
 	p.must(err)
 	return c
+}
+
+// nodes creates Nodes and returns their UIDs.
+func (p *controlPlane) nodes(ctx context.Context, names ...string) map[string]types.UID {
+	p.t.Helper()
+	uids := map[string]types.UID{}
+	for _, name := range names {
+		n, err := p.admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
+		p.must(err)
+		uids[name] = n.UID
+	}
+	return uids
 }
 
 func freePort(t *testing.T) int {

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -25,13 +23,7 @@ func TestTokensOfNode(t *testing.T) {
 	defer cancel()
 	a, err := Open(ctx, Config{Kubeconfig: p.kubeconfig})
 	p.must(err)
-	uids := map[string]types.UID{}
-	for _, name := range []string{testNode, "win-2"} {
-		n, err := p.admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			metav1.CreateOptions{})
-		p.must(err)
-		uids[name] = n.UID
-	}
+	uids := p.nodes(ctx, testNode, "win-2")
 	const account = "nodejoin-flannel"
 	p.run(ctx, a, "account", &kinds.ServiceAccount{Namespace: "kube-system", Name: account,
 		ClusterRole: "nodejoin:" + account,

@@ -80,12 +80,13 @@ func (x *Executor) otherNetworks(ctx context.Context) (out []Other, err error) {
 	return out, err
 }
 
+// otherServices are services of the CNI, also those that the machine lets nobody open.
 func (x *Executor) otherServices(ctx context.Context) (out []Other, err error) {
 	for _, c := range cnis {
 		for _, name := range c.services {
 			switch _, err := x.host.Service(ctx, name); {
 			case errors.Is(err, fs.ErrNotExist):
-			case err != nil:
+			case err != nil && !errors.Is(err, fs.ErrPermission):
 				return out, err
 			default:
 				out = append(out, Other{"service " + name, c.name})

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -76,32 +77,29 @@ func (p *withPods) RemovePod(_ context.Context, cri, id string) error {
 // between is a time between two looks of the guard.
 const between = time.Minute + 1500*time.Millisecond
 
-// TestPodsEndWithTheirNetwork: the guard ends pods that lost their network, once; it ends none because a service ends.
-func TestPodsEndWithTheirNetwork(t *testing.T) {
+// both are the pods of a machine, as they are ended.
+var both = []string{"cri 7e1", "cri 7e2"}
+
+// guarding runs the guard of a machine with pods and, with hns, a Host Networking Service, and calls f between two
+// looks.
+func guarding(t *testing.T, hns bool, f func(ctx context.Context, t *testing.T, m *machine, h *withPods)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
+		if hns {
+			m.write(`C:\k\hns.exe`, "hns")
+			if err := errors.Join(m.CreateService(ctx, host.ServiceConfig{Name: hnsService,
+				Command: []string{`C:\k\hns.exe`}, Start: host.StartManual}), m.StartService(ctx, hnsService)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		h := &withPods{Host: m.Host}
 		opt := m.options(h)
 		opt.Pause = 0
 		ended := make(chan error)
 		go func() { ended <- Run(ctx, opt) }()
 		time.Sleep(between)
-		m.stop("b")
-		time.Sleep(2 * time.Minute)
-		m.wantRunning("a", "b")
-		if len(h.ended) > 0 {
-			t.Errorf("ended %v for a service", h.ended)
-		}
-		if err := m.DeleteHNSNetwork(ctx, network); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		m.wantRunning("a", "b")
-		time.Sleep(time.Hour)
-		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
-			t.Errorf("ended %v, want %v", h.ended, want)
-		}
+		f(ctx, t, m, h)
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
@@ -109,27 +107,43 @@ func TestPodsEndWithTheirNetwork(t *testing.T) {
 	})
 }
 
+// restartHNS restarts the Host Networking Service, which keeps its networks here.
+func (m *machine) restartHNS(ctx context.Context) error {
+	return errors.Join(m.StopService(ctx, hnsService), m.StartService(ctx, hnsService))
+}
+
+// wantEnded checks which pods the guard has ended.
+func (p *withPods) wantEnded(t *testing.T, when string, want []string) {
+	t.Helper()
+	if !slices.Equal(p.ended, want) {
+		t.Errorf("%s: ended %v, want %v", when, p.ended, want)
+	}
+}
+
+// TestPodsEndWithTheirNetwork: the guard ends pods that lost their network, once; it ends none because a service ends.
+func TestPodsEndWithTheirNetwork(t *testing.T) {
+	guarding(t, false, func(ctx context.Context, t *testing.T, m *machine, h *withPods) {
+		m.stop("b")
+		time.Sleep(2 * time.Minute)
+		m.wantRunning("a", "b")
+		h.wantEnded(t, "a service has ended", nil)
+		if err := m.DeleteHNSNetwork(ctx, network); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		m.wantRunning("a", "b")
+		time.Sleep(time.Hour)
+		h.wantEnded(t, "the network went", both)
+	})
+}
+
 // TestPodsEndWhenever: the guard ends pods that lost their network, whatever it was looking at when the network went.
 func TestPodsEndWhenever(t *testing.T) {
-	for goes := 1; goes < 30; goes++ {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
-			h := &withPods{Host: m.Host}
-			opt := m.options(h)
-			opt.Pause = 0
-			ended := make(chan error)
-			go func() { ended <- Run(ctx, opt) }()
-			time.Sleep(90 * time.Second)
+	for goes := 1; goes < 45; goes++ {
+		guarding(t, false, func(_ context.Context, t *testing.T, _ *machine, h *withPods) {
 			h.goes = goes
 			time.Sleep(time.Hour)
-			if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
-				t.Errorf("gone before call %d: ended %v, want %v", goes, h.ended, want)
-			}
-			stop()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			h.wantEnded(t, fmt.Sprintf("the network went before call %d", goes), both)
 		})
 	}
 }
@@ -137,15 +151,7 @@ func TestPodsEndWhenever(t *testing.T) {
 // TestServiceOfAnotherNetwork: somebody made the HNS network again between two looks. It differs in nothing but its
 // ID; the service that uses it is restarted, and the pods of the network that is gone end.
 func TestServiceOfAnotherNetwork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
-		h := &withPods{Host: m.Host}
-		opt := m.options(h)
-		opt.Pause = 0
-		ended := make(chan error)
-		go func() { ended <- Run(ctx, opt) }()
-		time.Sleep(between)
+	guarding(t, false, func(ctx context.Context, t *testing.T, m *machine, h *withPods) {
 		was, err := m.HNSNetwork(ctx, network)
 		if err != nil {
 			t.Fatal(err)
@@ -163,13 +169,7 @@ func TestServiceOfAnotherNetwork(t *testing.T) {
 		if m.pid("b") == b {
 			t.Error("b was not restarted")
 		}
-		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
-			t.Errorf("ended %v, want %v", h.ended, want)
-		}
-		stop()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		h.wantEnded(t, "another network", both)
 	})
 }
 
@@ -177,25 +177,12 @@ func TestServiceOfAnotherNetwork(t *testing.T) {
 // is restarted after that, whatever the guard was doing when HNS restarted: looking, or fixing something else.
 func TestServiceRestartsWhenever(t *testing.T) {
 	for goes := 1; goes < 60; goes++ {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
-			m.write(`C:\k\hns.exe`, "hns")
-			if err := errors.Join(m.CreateService(ctx, host.ServiceConfig{Name: hnsService,
-				Command: []string{`C:\k\hns.exe`}, Start: host.StartManual}), m.StartService(ctx, hnsService)); err != nil {
-				t.Fatal(err)
-			}
-			h := &withPods{Host: m.Host}
+		guarding(t, true, func(ctx context.Context, t *testing.T, m *machine, h *withPods) {
 			restarted := -1
 			h.instead = func() error {
 				restarted = m.pid("b")
-				return errors.Join(m.StopService(ctx, hnsService), m.StartService(ctx, hnsService))
+				return m.restartHNS(ctx)
 			}
-			opt := m.options(h)
-			opt.Pause = 0
-			ended := make(chan error)
-			go func() { ended <- Run(ctx, opt) }()
-			time.Sleep(between)
 			h.goes = goes
 			m.write(config, "of somebody else")
 			time.Sleep(10 * time.Minute)
@@ -204,13 +191,7 @@ func TestServiceRestartsWhenever(t *testing.T) {
 				t.Errorf("HNS restarted before call %d: b is still the process that lost its policies\n%s", goes,
 					strings.Join(m.lines, "\n"))
 			}
-			if len(h.ended) > 0 {
-				t.Errorf("ended %v, which have their endpoints", h.ended)
-			}
-			stop()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			h.wantEnded(t, "the pods have their endpoints", nil)
 		})
 	}
 }
@@ -218,58 +199,29 @@ func TestServiceRestartsWhenever(t *testing.T) {
 // TestPodsEndWithTheirEndpoints: the guard ends pods if a restart of HNS keeps the network but loses their endpoints.
 // If HNS keeps the endpoints, the pods stay.
 func TestPodsEndWithTheirEndpoints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
-		m.write(`C:\k\hns.exe`, "hns")
+	guarding(t, true, func(ctx context.Context, t *testing.T, m *machine, h *withPods) {
 		restart := func() {
 			t.Helper()
-			if err := errors.Join(m.StopService(ctx, hnsService), m.StartService(ctx, hnsService)); err != nil {
+			if err := m.restartHNS(ctx); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Minute)
 			m.wantRunning("a", "b")
 		}
-		if err := errors.Join(m.CreateService(ctx, host.ServiceConfig{Name: hnsService,
-			Command: []string{`C:\k\hns.exe`}, Start: host.StartManual}), m.StartService(ctx, hnsService)); err != nil {
-			t.Fatal(err)
-		}
-		h := &withPods{Host: m.Host}
-		opt := m.options(h)
-		opt.Pause = 0
-		ended := make(chan error)
-		go func() { ended <- Run(ctx, opt) }()
-		time.Sleep(between)
 		restart()
-		if len(h.ended) > 0 {
-			t.Errorf("ended %v, which have their endpoints", h.ended)
-		}
+		h.wantEnded(t, "the pods have their endpoints", nil)
 		h.lost = true
 		restart()
 		time.Sleep(time.Hour)
-		if want := []string{"cri 7e1", "cri 7e2"}; !slices.Equal(h.ended, want) {
-			t.Errorf("ended %v, want %v", h.ended, want)
-		}
-		stop()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		h.wantEnded(t, "the endpoints are lost", both)
 	})
 }
 
 // TestEndpointsLostInASharedProcess: HNS restarts in a process that it shares, so that its PID stays, and forgets the
 // endpoints of the pods. Pods that have ended by themselves are no such sign.
 func TestEndpointsLostInASharedProcess(t *testing.T) {
-	for _, over := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, stop := context.WithCancel(t.Context())
-			m := newGuarded(t, &steps.Guard{Interval: time.Minute, Network: network, Restart: "b", CRI: "cri"})
-			h := &withPods{Host: m.Host}
-			opt := m.options(h)
-			opt.Pause = 0
-			ended := make(chan error)
-			go func() { ended <- Run(ctx, opt) }()
-			time.Sleep(between)
+	for over, want := range map[bool][]string{false: both, true: nil} {
+		guarding(t, false, func(_ context.Context, t *testing.T, m *machine, h *withPods) {
 			before := m.pid("b")
 			h.lost, h.over = true, over
 			time.Sleep(time.Minute)
@@ -278,17 +230,7 @@ func TestEndpointsLostInASharedProcess(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			m.wantRunning("a", "b")
-			var want []string
-			if !over {
-				want = []string{"cri 7e1", "cri 7e2"}
-			}
-			if !slices.Equal(h.ended, want) {
-				t.Errorf("pods over %v: ended %v, want %v", over, h.ended, want)
-			}
-			stop()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			h.wantEnded(t, fmt.Sprintf("pods over %v", over), want)
 		})
 	}
 }
