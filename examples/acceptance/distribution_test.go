@@ -140,7 +140,7 @@ func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore 
 	go func() { ended <- cmd.Wait() }()
 	a.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = <-ended // it was killed
+		<-ended //nolint:errcheck // it was killed
 		if a.t.Failed() {
 			a.t.Logf("registry %s:\n%s", name, tail(log.String()))
 		}
