@@ -3,6 +3,7 @@ package acceptance_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/components"
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/mirror"
 )
 
 // planWith returns a copy of the example plan in which the first text of each pair is replaced by the second. A
@@ -31,17 +36,17 @@ func planWith(t *testing.T, pairs ...string) string {
 	return dir
 }
 
-// TestJoinHostGW: flannel routes between nodes instead of encapsulating packets. flanneld creates the network
-// through the older interface of the HNS. The cluster has nothing for joining nodes except the plan's
-// manifests.
+// TestJoinHostGW: a node of the newest Kubernetes, in a cluster of it. flannel routes between nodes instead of
+// encapsulating packets, and flanneld creates the network through the older interface of the HNS. The cluster has
+// nothing for joining nodes except the plan's manifests. The logs are in a folder of the plan.
 func TestJoinHostGW(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	b := newBed(ctx, t, startCluster(ctx, t))
+	b := newBed(ctx, t, startClusterWith(ctx, t, controlplane.Options{APIServer: components.NewAPIServer}))
 	b.network.OnAttach(b.addAddress)
 	b.bareCluster(ctx)
 	plan := planWith(t, append([]string{`"vxlan"`, `"host-gw"`, "\n  vni     = 4096", "\n  placeholder = true",
-		"\n  port    = 4789", ""}, manifestsPlan(t)...)...)
+		"\n  port    = 4789", ""}, newest(t)...)...)
 	args := b.variables(b.host.Port()).with(t, plan)
 
 	b.wantRefused(ctx, args)
@@ -52,6 +57,15 @@ func TestJoinHostGW(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantNode(node)
+	b.wantKubelet(ctx, components.NewKubernetes)
+	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy", "nodejoin-node"} {
+		if _, err := os.Stat(b.host.Path(logFolder + `\` + service)); err != nil {
+			t.Errorf("the log of %s: %v", service, err)
+		}
+		if _, err := os.Stat(b.host.Path(`C:\var\log\` + service)); err == nil {
+			t.Errorf("%s has a folder below C:\\var\\log", service)
+		}
+	}
 	if have := node.Annotations["flannel.alpha.coreos.com/backend-type"]; have != "host-gw" {
 		t.Errorf("flanneld announced %q", have)
 	}
@@ -68,10 +82,27 @@ func TestJoinHostGW(t *testing.T) {
 	wantNothing(ctx, t, args)
 
 	args[2] = planWith(t, append([]string{`"vxlan"`, "\"host-gw\"\n  delegate = \"sdnbridge\"", "\n  vni     = 4096", "",
-		"\n  port    = 4789", ""}, append(manifestsPlan(t), b.sdn()...)...)...)
+		"\n  port    = 4789", ""}, append(newest(t), b.sdn()...)...)...)
 	mustApply(ctx, t, args)
 	b.wantHandedOver(ctx, "sdnbridge")
 	wantNothing(ctx, t, args)
+}
+
+// logFolder is where newest has the logs of services.
+const logFolder = `C:\logs of nodes`
+
+// newest is manifestsPlan with the newest Kubernetes and with logFolder.
+func newest(t *testing.T) []string {
+	t.Helper()
+	dir, artifacts, err := mirror.Make(t.Context(), componentSet(t), mirror.Others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := artifacts[mirror.NewKubernetesNode]
+	return append(manifestsPlan(t), fmt.Sprintf("%q", components.Kubernetes), fmt.Sprintf("%q", components.NewKubernetes),
+		`artifact "kubernetes_node" { sha256 = var.sha256["kubernetes_node"] }`,
+		fmt.Sprintf("artifact \"kubernetes_node\" {\n  file   = %q\n  sha256 = %q\n}", filepath.Join(dir, a.File), a.SHA256),
+		`build  = "10.0.20348"`, fmt.Sprintf("build  = \"10.0.20348\"\n  services { log_dir = %q }", logFolder))
 }
 
 // addAddress adds an address to this machine for the duration of the test, as a new HNS adapter would. Programs

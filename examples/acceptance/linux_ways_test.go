@@ -29,6 +29,10 @@ func TestLinuxNodeHostGW(t *testing.T) {
 	vxlan := "backend = \"vxlan\"\n  vni     = 4096\n  port    = 4789"
 	head := strings.Replace(b.head(), vxlan, `backend = "host-gw"`, 1)
 	host := strings.Replace(b.linuxHost(), "kube_proxy { config = { ", `kube_proxy { config = { mode = "nftables", `, 1)
+	host = strings.Replace(host, "  profile = profile.linux\n", "  profile = profile.linux\n  interface = \"eth0\"\n", 1)
+	if !strings.Contains(host, "eth0") {
+		t.Fatalf("the plan has no adapter:\n%s", host)
+	}
 	args := writePlan(t, head, host)
 	mustApply(ctx, t, args)
 	for what, argv := range map[string]string{"ip/kube-proxy": "nft list table ip kube-proxy",

@@ -6,6 +6,8 @@ const (
 	Kubernetes = "1.36.3"
 	// OldKubernetes is an older minor version, of the node programs only.
 	OldKubernetes = "1.35.4"
+	// NewKubernetes is a newer one, of the API server too.
+	NewKubernetes = "1.37.2"
 	Containerd    = "2.4.2"
 	// Containerd17 is the last line of 1.x, whose configuration has another shape.
 	Containerd17 = "1.7.35"
@@ -54,6 +56,14 @@ const stampOldKubernetes = "-s -w" +
 	" -X k8s.io/component-base/version.gitCommit=module" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
+// stampNewKubernetes is stampKubernetes of NewKubernetes.
+const stampNewKubernetes = "-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=v" + NewKubernetes +
+	" -X k8s.io/component-base/version.gitMajor=1" +
+	" -X k8s.io/component-base/version.gitMinor=37" +
+	" -X k8s.io/component-base/version.gitCommit=module" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
 const (
 	stampContainerd = "-s -w -X github.com/containerd/containerd/v2/version.Version=v" + Containerd
 	// 1.x has its version in another package.
@@ -66,6 +76,9 @@ const (
 	strip             = "-s -w"
 )
 
+// NewAPIServer is the API server of NewKubernetes.
+const NewAPIServer = "kube-apiserver-1.37"
+
 // table lists what the tests use, the slowest first.
 var table = []component{
 	{"kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", stampKubernetes},
@@ -76,6 +89,9 @@ var table = []component{
 	{"kubeadm.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},
 	{"kubelet-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
 	{"kube-proxy-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},
+	{NewAPIServer, "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-apiserver", stampNewKubernetes},
+	{"kubelet-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kubelet", stampNewKubernetes},
+	{"kube-proxy-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-proxy", stampNewKubernetes},
 	{"kube-log-runner.exe", "kubernetes", "k8s.io/component-base/logs/kube-log-runner", stampKubernetes},
 	{"etcd", "kubernetes", "go.etcd.io/etcd/server/v3", strip},
 	{"containerd.exe", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", stampContainerd},

@@ -48,6 +48,8 @@ type Options struct {
 	Address string
 	// Everywhere: it listens at all addresses of the machine, as Address may go for a moment.
 	Everywhere bool
+	// APIServer is the component to run as the API server; default kube-apiserver.
+	APIServer string
 	// DualStack gives pods and services networks of IPv6 as well.
 	DualStack bool
 }
@@ -247,7 +249,11 @@ func (c *Cluster) run(name string, args ...string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(c.opts.Components.Bin(name)+exe, args...)
+	program := name
+	if name == "kube-apiserver" && c.opts.APIServer != "" {
+		program = c.opts.APIServer
+	}
+	cmd := exec.Command(c.opts.Components.Bin(program)+exe, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	bind(cmd)
 	if err := cmd.Start(); err != nil {

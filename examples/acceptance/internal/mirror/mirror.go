@@ -31,9 +31,10 @@ const (
 	Runc           = "runc" // of Linux only
 	// CNI plugins besides CNIPlugins, of Windows only.
 	SDNCNI = "sdn_cni"
-	// Other programs of Kubernetes: of components.OldKubernetes, and with a kubelet that
-	// ends as soon as it is started.
+	// Other programs of Kubernetes: of components.OldKubernetes and NewKubernetes, and with a kubelet that ends as soon
+	// as it is started.
 	OldKubernetesNode    = "kubernetes_node_old"
+	NewKubernetesNode    = "kubernetes_node_new"
 	BrokenKubernetesNode = "kubernetes_node_broken"
 	// Programs beside those of Kubernetes.
 	Crictl          = "crictl"
@@ -121,6 +122,13 @@ var others = []release{
 			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
 			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy-1.35.exe"},
 			{"kubernetes/node/bin/kubelet.exe", "kubelet-1.35.exe"},
+		}},
+	{NewKubernetesNode, "kubernetes-node-windows-amd64-" + components.NewKubernetes + ".tar.gz",
+		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
+		[]member{
+			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
+			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy-1.37.exe"},
+			{"kubernetes/node/bin/kubelet.exe", "kubelet-1.37.exe"},
 		}},
 	{BrokenKubernetesNode, "kubernetes-node-windows-amd64-broken.tar.gz",
 		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},

@@ -51,6 +51,8 @@ func TestMake(t *testing.T) {
 		Others: {
 			OldKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
 				"kubernetes/node/bin/kubelet.exe"},
+			NewKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
+				"kubernetes/node/bin/kubelet.exe"},
 			BrokenKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
 				"kubernetes/node/bin/kubelet.exe"},
 			SDNCNI: {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
