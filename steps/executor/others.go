@@ -25,17 +25,19 @@ type cni struct {
 	services, networks, folders []string
 }
 
-// cnis are those that clusters with Windows nodes or Linux nodes run. Sources: Calico's uninstall-calico.ps1 and
-// calico.psm1; Antrea's Uninstall-OVS.ps1 and pkg/agent/util/net_windows.go (LocalHNSNetwork);
-// windows-machine-config-operator pkg/windows (OVNKubeOverlayNetwork); Cilium's cni-uninstall.sh.
+// cnis are those that clusters with Windows nodes or Linux nodes run. Sources: projectcalico/calico, uninstall-calico.ps1
+// (services), the source VIP script of its kube-proxy (network), cni-plugin (/var/lib/calico/nodename); antrea-io/antrea,
+// hack/windows/Clean-AntreaNetwork.ps1 and Helper.psm1 (nssm install antrea-agent), its DaemonSet
+// (host-var-run-antrea); openshift/windows-machine-config-operator, pkg/windows/windows.go (hybrid overlay);
+// cilium/cilium, its DaemonSet (cilium-run).
 var cnis = []cni{
-	{"Calico", []string{"CalicoNode", "CalicoFelix", "CalicoConfd"}, []string{"Calico"},
-		[]string{`C:\CalicoWindows`, "/etc/calico", "/var/lib/calico"}},
+	{"Calico", []string{"CalicoNode", "CalicoFelix", "CalicoConfd", "CalicoUpgrade"}, []string{"Calico"},
+		[]string{`C:\CalicoWindows`, "/var/lib/calico"}},
 	{"Antrea", []string{"antrea-agent", "ovs-vswitchd", "ovsdb-server"}, []string{"antrea-hnsnetwork"},
 		[]string{`C:\openvswitch`, `C:\k\antrea`, "/var/run/antrea"}},
 	{"OVN-Kubernetes", []string{"hybrid-overlay-node"},
 		[]string{"OVNKubernetesHybridOverlayNetwork", "BaseOVNKubernetesHybridOverlayNetwork"}, nil},
-	{"Cilium", nil, nil, []string{"/var/run/cilium", "/var/lib/cilium"}},
+	{"Cilium", nil, nil, []string{"/var/run/cilium"}},
 }
 
 // otherOwner is the owner of what no CNI of the list has.
