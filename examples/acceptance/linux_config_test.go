@@ -42,7 +42,7 @@ func (b *linuxBed) wantRefusedConfig(ctx context.Context, t *testing.T) {
 		t.Fatalf("apply with a value that containerd refuses, want exit code 1: %s", r)
 	}
 	if e := r.summary.Hosts[0].Error; e.Step != "containerd_config" ||
-		e.Summary != "the content of the file is not valid" || !strings.Contains(r.stderr, "max_concurrent_downloads") {
+		e.Summary != "the content of the file is not valid" || !strings.Contains(e.Detail, "MaxConcurrentDownloads") {
 		t.Errorf("the error does not say what containerd refuses: %+v\n%s", e, r)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
