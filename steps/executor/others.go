@@ -25,11 +25,11 @@ type cni struct {
 	services, networks, folders []string
 }
 
-// cnis are those that clusters with Windows nodes or Linux nodes run. Sources: projectcalico/calico, uninstall-calico.ps1
-// (services), the source VIP script of its kube-proxy (network), cni-plugin (/var/lib/calico/nodename); antrea-io/antrea,
-// hack/windows/Clean-AntreaNetwork.ps1 and Helper.psm1 (nssm install antrea-agent), its DaemonSet
-// (host-var-run-antrea); openshift/windows-machine-config-operator, pkg/windows/windows.go (hybrid overlay);
-// cilium/cilium, its DaemonSet (cilium-run).
+// cnis are those that clusters with Windows nodes or Linux nodes run. Sources: projectcalico/calico,
+// uninstall-calico.ps1 (services), the source VIP script of its kube-proxy (network), cni-plugin
+// (/var/lib/calico/nodename); antrea-io/antrea, hack/windows/Clean-AntreaNetwork.ps1 and Helper.psm1 (nssm install
+// antrea-agent), its DaemonSet (host-var-run-antrea); openshift/windows-machine-config-operator,
+// pkg/windows/windows.go (hybrid overlay); cilium/cilium, its DaemonSet (cilium-run).
 var cnis = []cni{
 	{"Calico", []string{"CalicoNode", "CalicoFelix", "CalicoConfd", "CalicoUpgrade"}, []string{"Calico"},
 		[]string{`C:\CalicoWindows`, "/var/lib/calico"}},
