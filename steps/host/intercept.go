@@ -145,6 +145,10 @@ func (i *intercepted) DeleteRoutes(ctx context.Context, routes []Route) error {
 	return i.do("delete routes", fmt.Sprint(routes), func() error { return i.Host.DeleteRoutes(ctx, routes) })
 }
 
+func (i *intercepted) PutRoute(ctx context.Context, r Route) error {
+	return i.do("add route", r.String(), func() error { return i.Host.PutRoute(ctx, r) })
+}
+
 func (i *intercepted) SetDynamicPorts(ctx context.Context, r PortRange) error {
 	return i.do("set dynamic ports", r.String(), func() error { return i.Host.SetDynamicPorts(ctx, r) })
 }

@@ -58,6 +58,9 @@ type Network interface {
 	// DeleteRoutes removes routes that equal those of Routes; absence is not an error. Windows returns
 	// ErrUnsupported.
 	DeleteRoutes(ctx context.Context, routes []Route) error
+	// PutRoute adds a route, until the next boot. It is not an error if it is there; an interface that is not is
+	// fs.ErrNotExist. Linux returns ErrUnsupported.
+	PutRoute(ctx context.Context, r Route) error
 	// SetDynamicPorts changes the ephemeral ports, now and after each boot. A range that is not ValidDynamic is
 	// fs.ErrInvalid.
 	SetDynamicPorts(ctx context.Context, r PortRange) error

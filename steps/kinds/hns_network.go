@@ -21,9 +21,11 @@ import (
 var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "windows", Timeout: 5 * time.Minute,
 	Doc:     "a persistent HNS network; creating it may cut the machine's connections for some seconds",
 	Outputs: []string{"management_ip"},
-	Undo: map[record.Prefix]steps.Undo{record.HNSNetwork: {Called: "HNS network", New: undoNetwork,
-		Order:    steps.UndoOfPrograms,
-		Snapshot: steps.SnapshotNew, Carries: true}},
+	Undo: map[record.Prefix]steps.Undo{
+		record.HNSNetwork: {Called: "HNS network", New: undoNetwork, Order: steps.UndoOfPrograms,
+			Snapshot: steps.SnapshotNew, Carries: true},
+		metadataRoutesPrefix: {Called: "routes to the cloud's metadata before HNS network", New: undoMetadataRoutes,
+			Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNone}},
 	New:    func() any { return &HNSNetwork{} },
 	Claims: steps.Claims((*HNSNetwork).claims),
 	Evidence: steps.Shows(func(n *HNSNetwork) []steps.Evidence {
@@ -38,6 +40,9 @@ var hnsNetworkKind = steps.Kind{Name: "hns_network", Place: steps.OnHost, OS: "w
 // A network of the name and type that somebody else has made serves as well, and stays on
 // leave. nodejoin's own has this subnet, too, and so has one that the program of a service uses:
 // it is replaced while the service is stopped.
+//
+// The switch swallows the routes to the cloud's metadata. They are noted before it is made, and restored after it is
+// made, after a boot and after a leave.
 type HNSNetwork struct {
 	Name    string `json:"name" doc:"its name, for example External" id:"true"`
 	Type    string `json:"type" doc:"\"Overlay\" or \"L2Bridge\""`
@@ -49,7 +54,7 @@ type HNSNetwork struct {
 }
 
 func (n *HNSNetwork) claims(*steps.Env) []record.Key {
-	return []record.Key{record.HNSNetwork.Of(n.Name)}
+	return []record.Key{record.HNSNetwork.Of(n.Name), metadataRoutesPrefix.Of(n.Name)}
 }
 
 func (n *HNSNetwork) validate() error {
@@ -141,7 +146,13 @@ func (n *HNSNetwork) Check(ctx context.Context, r host.Reader, e *steps.Env) (st
 		return steps.Change{Action: steps.ActionWait,
 			Reason: fmt.Sprintf("waits until HNS network %s has a management address", n.Name)}, nil
 	}
-	return steps.Change{Outputs: map[string]string{"management_ip": have.ManagementIP}}, nil
+	noted, err := n.noted(e)
+	if err != nil {
+		return steps.Change{}, err
+	}
+	c, err := noted.check(ctx, r)
+	c.Outputs = map[string]string{"management_ip": have.ManagementIP}
+	return c, err
 }
 
 // ours reports whether nodejoin made the network.
@@ -158,7 +169,31 @@ func (n *HNSNetwork) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 			return steps.Outcome{}, err
 		}
 	}
-	return (&HNSNetworkReady{Name: n.Name, Type: n.Type}).gate().apply(ctx, h, e)
+	out, err := (&HNSNetworkReady{Name: n.Name, Type: n.Type}).gate().apply(ctx, h, e)
+	if err != nil {
+		return out, err
+	}
+	noted, err := n.noted(e)
+	if err != nil {
+		return out, err
+	}
+	return out, noted.restore(ctx, h, e)
+}
+
+// noted are the routes from before the network was made.
+func (n *HNSNetwork) noted(e *steps.Env) (notedRoutes, error) {
+	claim, _ := e.Record.Lookup(metadataRoutesPrefix.Of(n.Name))
+	return record.Previous[notedRoutes](claim)
+}
+
+// note claims the routes that the switch of the network may swallow.
+func (n *HNSNetwork) note(ctx context.Context, h host.Host, e *steps.Env) error {
+	routes, err := metadataRoutes(ctx, h)
+	if err != nil || len(routes) == 0 {
+		return err
+	}
+	noted := notedRoutes{Address: cmp.Or(n.Address, e.Facts.ManagementIP), Routes: routes}
+	return e.Claim(ctx, h, record.New{Key: metadataRoutesPrefix.Of(n.Name), Previous: noted})
 }
 
 // make makes the network, in place of one of its name where there is one, and of those that the step made for an
@@ -176,6 +211,9 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 			return err
 		}
 	}
+	if err := n.note(ctx, h, e); err != nil {
+		return err
+	}
 	if err := e.Claim(ctx, h, record.New{Key: record.HNSNetwork.Of(n.Name)}); err != nil {
 		return err
 	}
@@ -187,10 +225,6 @@ func (n *HNSNetwork) make(ctx context.Context, h host.Host, e *steps.Env, there 
 	return n.create(ctx, h, e)
 }
 
-// addressWait bounds how long the machine's address may be on no adapter, and HNS may find none, after a virtual
-// switch has gone.
-const addressWait = time.Minute
-
 // create makes the network. A switch may just have gone, by this step, the removal before it or an earlier run.
 // HNS may then not find its adapter yet, so the adapter and the call are tried again for a while.
 func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env) error {
@@ -200,7 +234,7 @@ func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env) erro
 	said := false
 	waited := wait.Until(bound, lookMost, func() (bool, error) {
 		config := host.HNSNetworkConfig{Name: n.Name, Type: n.Type, Subnet: n.Subnet, Gateway: n.gateway(), VNI: n.VNI}
-		if config.Adapter, err = n.awaitAdapter(bound, h, e); err != nil {
+		if config.Adapter, err = n.adapter(bound, h, e); err != nil {
 			return true, nil //nolint:nilerr // create returns it
 		}
 		err = untilHNSAnswers(ctx, e, func() error { return h.CreateHNSNetwork(ctx, config) })
@@ -219,40 +253,14 @@ func (n *HNSNetwork) create(ctx context.Context, h host.Host, e *steps.Env) erro
 	return cmp.Or(err, waited)
 }
 
-// awaitAdapter is adapter; it waits until the address is back.
-func (n *HNSNetwork) awaitAdapter(bound context.Context, r host.Reader, e *steps.Env) (string, error) {
-	name, err := n.adapter(bound, r, e)
-	if err == nil {
-		return name, nil
-	}
-	e.Progress(event.StepProgress{Note: "waits until an adapter has the machine's address again"})
-	waited := wait.Until(bound, lookMost, func() (bool, error) {
-		name, err = n.adapter(bound, r, e)
-		return err == nil, nil
-	})
-	return name, cmp.Or(err, waited)
-}
-
 // adapter is the one with the address, "" where that is one of a virtual switch already, on
-// which no other can be made.
-func (n *HNSNetwork) adapter(ctx context.Context, r host.Reader, e *steps.Env) (string, error) {
-	list, err := r.Adapters(ctx)
-	if err != nil {
+// which no other can be made. It waits until the address is back.
+func (n *HNSNetwork) adapter(bound context.Context, r host.Reader, e *steps.Env) (string, error) {
+	name, err := awaitAdapterWith(bound, r, e, cmp.Or(n.Address, e.Facts.ManagementIP))
+	if strings.HasPrefix(name, "vEthernet") {
 		return "", err
 	}
-	want, err := netip.ParseAddr(cmp.Or(n.Address, e.Facts.ManagementIP))
-	for _, a := range list {
-		if err == nil && slices.ContainsFunc(a.Prefixes(), func(p netip.Prefix) bool { return p.Addr() == want }) {
-			if strings.HasPrefix(a.Name, "vEthernet") {
-				return "", nil
-			}
-			return a.Name, nil
-		}
-	}
-	return "", &steps.Error{Code: steps.CodeFailed, Summary: "no adapter has the address",
-		Detail: fmt.Sprintf("none of the machine's adapters has %s, on which HNS network %s is to be made",
-			cmp.Or(n.Address, "an address with a default route"), n.Name),
-		Remedy: "correct management_ip in the plan, or the machine's address"}
+	return name, err
 }
 
 func undoNetwork(key record.Key, claim record.Claim) (steps.Undoing, error) {

@@ -160,6 +160,8 @@ func (s *suite) kernel() {
 		s.is("tables", err, host.ErrUnsupported)
 		s.is("delete tables", s.Host.DeleteFilterTables(s.ctx, nil), host.ErrUnsupported)
 		s.is("delete routes", s.Host.DeleteRoutes(s.ctx, nil), host.ErrUnsupported)
+		s.is("route over no interface", s.Host.PutRoute(s.ctx,
+			host.Route{Destination: "203.0.113.7/32", Interface: "njt-none"}), fs.ErrNotExist)
 		return
 	}
 	links, err := s.Host.Interfaces(s.ctx)
@@ -174,6 +176,7 @@ func (s *suite) kernel() {
 	if _, err := s.Host.FilterTables(s.ctx); err == nil { // likewise for nft
 		s.must(s.Host.DeleteFilterTables(s.ctx, []host.FilterTable{{Family: "ip", Name: "njt-none"}}))
 	}
+	s.is("add route", s.Host.PutRoute(s.ctx, host.Route{Destination: "203.0.113.7/32"}), host.ErrUnsupported)
 	s.must(s.Host.DeleteRoutes(s.ctx,
 		[]host.Route{{Destination: "203.0.113.0/24", Gateway: "192.0.2.1", Interface: "njt-none"}}))
 	have, err := s.Host.Sysctl(s.ctx, s.Sysctl)
@@ -321,6 +324,7 @@ func (s *suite) cancelled() {
 		"tables":      ignore(h.FilterTables(ctx)),
 		"drop tables": h.DeleteFilterTables(ctx, nil),
 		"drop routes": h.DeleteRoutes(ctx, nil),
+		"add route":   h.PutRoute(ctx, host.Route{Destination: "203.0.113.7/32"}),
 		"put rule": h.PutFirewallRule(ctx,
 			host.FirewallRule{Name: "x", Direction: "in", Action: "allow", Protocol: "tcp"}),
 		"create hns": h.CreateHNSNetwork(ctx,

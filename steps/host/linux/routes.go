@@ -46,6 +46,14 @@ func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	}))
 }
 
+// PutRoute is host.ErrUnsupported.
+func (h *Host) PutRoute(ctx context.Context, r host.Route) error {
+	if ctx.Err() != nil {
+		return failed("add route", r.String(), context.Cause(ctx))
+	}
+	return failed("add route", r.String(), host.ErrUnsupported)
+}
+
 // eachRoute calls f with each route of the main table, and with what Routes says of it.
 func eachRoute(ctx context.Context, f func(netlink.Route, []host.Route) error) error {
 	var list []netlink.Route

@@ -81,6 +81,7 @@ func (h *Host) makeNetwork(s *state, n host.HNSNetwork, adapter string) error {
 		return errAdapter
 	}
 	if own := or(adapter, adapterWith(list, h.cfg.IP)); s.Switch == "" && !strings.HasPrefix(own, vEthernet) {
+		s.dropRoutes(own)
 		s.Switch = own
 		if s.Due == nil {
 			s.Due = map[string]time.Time{}
@@ -114,8 +115,20 @@ func (s *state) deleteNetwork(key string) {
 			return
 		}
 	}
-	s.Switch = ""
+	if s.Switch != "" {
+		s.dropRoutes(onSwitch(s.Switch))
+		s.Switch = ""
+	}
 }
+
+// dropRoutes drops the routes that programs have made over an adapter, as Windows does when a virtual switch takes
+// the adapter, or goes.
+func (s *state) dropRoutes(adapter string) {
+	s.Routes = slices.DeleteFunc(s.Routes, func(r host.Route) bool { return r.Interface == adapter })
+}
+
+// onSwitch is the name that an adapter has while a virtual switch has it.
+func onSwitch(adapter string) string { return vEthernet + " (" + adapter + ")" }
 
 // PutHNSNetwork creates or replaces a network, as a program that is not simulated would.
 func (h *Host) PutHNSNetwork(ctx context.Context, n host.HNSNetwork) error {
@@ -154,7 +167,7 @@ func (h *Host) adapters(s *state) ([]host.Adapter, error) {
 	}
 	for i := range list {
 		if s.Switch != "" && list[i].Name == s.Switch {
-			list[i].Name = vEthernet + " (" + s.Switch + ")"
+			list[i].Name = onSwitch(s.Switch)
 		}
 	}
 	return list, nil

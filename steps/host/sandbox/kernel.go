@@ -206,6 +206,25 @@ func (h *Host) PutRoutes(ctx context.Context, routes ...host.Route) error {
 	}))
 }
 
+// PutRoute adds a route over an adapter of the machine.
+func (h *Host) PutRoute(ctx context.Context, r host.Route) error {
+	return failed("add route", r.String(), h.change(ctx, func(s *state) error {
+		if !h.windows() {
+			return host.ErrUnsupported
+		}
+		list, err := h.adapters(s)
+		switch {
+		case err != nil:
+			return err
+		case !slices.ContainsFunc(list, func(a host.Adapter) bool { return a.Name == r.Interface }):
+			return fs.ErrNotExist
+		case !slices.Contains(s.Routes, r):
+			s.Routes = append(s.Routes, r)
+		}
+		return nil
+	}))
+}
+
 // DeleteRoutes removes routes that programs have created.
 func (h *Host) DeleteRoutes(ctx context.Context, routes []host.Route) error {
 	return failed("delete", "routes", h.change(ctx, func(s *state) error {

@@ -5,6 +5,7 @@ package windows
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"unsafe"
@@ -14,7 +15,10 @@ import (
 	"nodejoin/steps/host"
 )
 
-var getIPForwardTable2 = iphlpapi.NewProc("GetIpForwardTable2")
+var (
+	getIPForwardTable2    = iphlpapi.NewProc("GetIpForwardTable2")
+	createIPForwardEntry2 = iphlpapi.NewProc("CreateIpForwardEntry2")
+)
 
 // Routes lists the routing table.
 func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
@@ -53,6 +57,54 @@ func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {
 		out = append(out, r)
 	}
 	return host.SortRoutes(out), nil
+}
+
+// PutRoute adds a route to the table, which the machine forgets when it boots.
+func (h *Host) PutRoute(ctx context.Context, r host.Route) error {
+	const op = "add route"
+	if ctx.Err() != nil {
+		return failed(op, r.String(), context.Cause(ctx))
+	}
+	to, err := netip.ParsePrefix(r.Destination)
+	if err != nil {
+		return failed(op, r.String(), fmt.Errorf("%w (%w)", fs.ErrInvalid, err))
+	}
+	via := netip.IPv4Unspecified()
+	if to.Addr().Is6() {
+		via = netip.IPv6Unspecified()
+	}
+	if r.Gateway != "" {
+		if via, err = netip.ParseAddr(r.Gateway); err != nil || via.Is4() != to.Addr().Is4() {
+			return failed(op, r.String(), fmt.Errorf("%w (its gateway)", fs.ErrInvalid))
+		}
+	}
+	over, err := net.InterfaceByName(r.Interface)
+	if err != nil {
+		return failed(op, r.String(), fmt.Errorf("%w (%w)", fs.ErrNotExist, err))
+	}
+	if err := createIPForwardEntry2.Find(); err != nil {
+		return failed(op, r.String(), fmt.Errorf("%w (%w)", host.ErrUnsupported, err))
+	}
+	const infinite = 0xffffffff // seconds, as InitializeIpForwardEntry sets them
+	row := windows.MibIpForwardRow2{InterfaceIndex: uint32(over.Index), Metric: r.Metric,
+		Protocol: windows.MIB_IPPROTO_NETMGMT, ValidLifetime: infinite, PreferredLifetime: infinite}
+	row.DestinationPrefix.PrefixLength = uint8(to.Bits())
+	setInetAddr(&row.DestinationPrefix.Prefix, to.Addr())
+	setInetAddr(&row.NextHop, via)
+	status, _, _ := createIPForwardEntry2.Call(uintptr(unsafe.Pointer(&row)))
+	if status == 0 || windows.Errno(status) == windows.ERROR_OBJECT_ALREADY_EXISTS {
+		return nil
+	}
+	return failed(op, r.String(), windows.Errno(status))
+}
+
+// setInetAddr puts an address into a SOCKADDR_INET.
+func setInetAddr(to *windows.RawSockaddrInet, a netip.Addr) {
+	if a.Is4() {
+		*(*windows.RawSockaddrInet4)(unsafe.Pointer(to)) = windows.RawSockaddrInet4{Family: windows.AF_INET, Addr: a.As4()}
+		return
+	}
+	*(*windows.RawSockaddrInet6)(unsafe.Pointer(to)) = windows.RawSockaddrInet6{Family: windows.AF_INET6, Addr: a.As16()}
 }
 
 // inetAddr is the address of a SOCKADDR_INET (ws2ipdef.h), not valid without a family.
