@@ -130,6 +130,7 @@ func (w *settings) guard(b block.SettingBlock) {
 	}
 	w.Guard.Interval, _ = time.ParseDuration(b.Text("interval")) // 0 if it is not given
 	w.Guard.Textfile = b.Text("textfile")
+	w.Guard.Certificate, w.Guard.Key = b.Text("metrics_certificate"), b.Text("metrics_key")
 	if g, ok := b.Args["metrics_port"]; ok {
 		n, _ := g.Value.AsBigFloat().Int64()
 		w.Guard.MetricsPort = uint16(n)

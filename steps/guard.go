@@ -16,9 +16,12 @@ type Guard struct {
 	CRI     string   `json:"cri,omitempty"`
 	API     string   `json:"api,omitempty"`     // URL of the API server
 	Folders []string `json:"folders,omitempty"` // on volumes that must not be full
-	// Listen is the loopback address of the metrics, Textfile a file with them; "" = none.
-	Listen   string `json:"listen,omitempty"`
-	Textfile string `json:"textfile,omitempty"`
+	// Listen is the address of the metrics, Textfile a file with them; "" = none. With the files Certificate and Key
+	// they are served over TLS.
+	Listen      string `json:"listen,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
+	Key         string `json:"key,omitempty"`
+	Textfile    string `json:"textfile,omitempty"`
 }
 
 // GuardState is what the service of a node saw last and did, as its file on the machine holds it.

@@ -18,6 +18,9 @@ var guardSpec = &eval.Spec{Name: "guard", One: true,
 		{Name: "interval", Typ: cty.String, Doc: "time between two checks of the node, default \"1m\""},
 		{Name: "metrics_port", Typ: cty.Number,
 			Doc: "port on 127.0.0.1 on which it serves Prometheus metrics; default none"},
+		{Name: "metrics_certificate", Typ: cty.String, Doc: "certificate in PEM, with those of authorities between: the " +
+			"port is on all addresses then, over TLS"},
+		{Name: "metrics_key", Typ: cty.String, Secret: true, Doc: "its key in PEM; it may be sensitive"},
 		{Name: "textfile", Typ: cty.String, Doc: "file, ending in .prom, to which it writes the same metrics, for the " +
 			"collector textfile of windows_exporter; default none"},
 	}}

@@ -172,6 +172,8 @@ type Exporter struct {
 type Guard struct {
 	Off         bool
 	Interval    time.Duration // 0 = guardInterval
-	MetricsPort uint16        // on the loopback; 0 = none
+	MetricsPort uint16        // on the loopback, or with a certificate on all addresses; 0 = none
+	Certificate string        // of the metrics, in PEM; "" = they are not served over TLS
+	Key         string        // of the certificate, in PEM
 	Textfile    string        // for windows_exporter; "" = none
 }

@@ -62,13 +62,21 @@ func Ports(in Input) []Port {
 	if in.OS == "windows" && in.Network.Backend == VXLAN {
 		out = append(out, Port{"the pod network", "VXLAN", "udp", "", in.Network.Port})
 	}
-	if n := in.Settings.Guard.MetricsPort; n != 0 && in.OS == "windows" {
-		out = append(out, Port{nodeService, "its metrics", "tcp", loopbackAddress, n})
+	if g := in.Settings.Guard; g.MetricsPort != 0 && in.OS == "windows" {
+		out = append(out, Port{nodeService, "its metrics", "tcp", g.metricsAddress(), g.MetricsPort})
 	}
 	if x := in.Settings.Exporter; x != nil {
 		out = append(out, Port{"windows_exporter", "its metrics", "tcp", "", x.Port})
 	}
 	return out
+}
+
+// metricsAddress is where the metrics are served; "" = at all addresses.
+func (g Guard) metricsAddress() string {
+	if g.Certificate != "" {
+		return ""
+	}
+	return loopbackAddress
 }
 
 // portTexts returns ports for a preflight, without duplicates.

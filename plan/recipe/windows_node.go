@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ func (b *build) winNode() {
 	if b.kubeProxy() {
 		after = append(after, "kube_proxy_ready")
 	}
+	after = append(after, b.metricsFiles()...)
 	b.add("node_steps", "file", "Steps that the node repeats by itself", &kinds.File{Path: file,
 		Access: host.AccessPrivate, Content: steps.BootText(b.in.Node, b.bootPart(), b.guard())}, after...)
 	b.add("node_log_dir", "directory", "Folder of the log of nodejoin-node",
@@ -82,9 +84,29 @@ func (b *build) guard() *steps.Guard {
 		g.Network, g.Restart = b.in.Network.HNSNetwork, "kube_proxy"
 	}
 	if set.MetricsPort != 0 {
-		g.Listen = fmt.Sprintf("%s:%d", loopbackAddress, set.MetricsPort)
+		g.Listen = net.JoinHostPort(set.metricsAddress(), fmt.Sprint(set.MetricsPort))
+	}
+	if set.Certificate != "" {
+		g.Certificate, g.Key = b.metricsFile("crt"), b.metricsFile("key")
 	}
 	return g
+}
+
+func (b *build) metricsFile(ending string) string {
+	return host.Join("windows", b.dataDir(), "metrics."+ending)
+}
+
+// metricsFiles adds the certificate and key of the metrics. The service reads them again for each connection.
+func (b *build) metricsFiles() []string {
+	set := b.in.Settings.Guard
+	if set.Certificate == "" || set.Off {
+		return nil
+	}
+	b.add("metrics_certificate", "file", "Certificate of the metrics of "+nodeService,
+		&kinds.File{Path: b.metricsFile("crt"), Access: host.AccessPrivate, Content: set.Certificate}, "data_dir")
+	b.add("metrics_key", "file", "Key of the metrics of "+nodeService,
+		&kinds.File{Path: b.metricsFile("key"), Access: host.AccessPrivate, Content: set.Key, Sensitive: true}, "data_dir")
+	return []string{"metrics_certificate", "metrics_key"}
 }
 
 // bootPart returns bootSteps as they run after a boot. Runtime and kubelet are only started if they do not

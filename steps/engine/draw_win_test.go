@@ -42,9 +42,9 @@ func windowsDimensions() map[string][]choice {
 				" textfile_dir = \"C:\\\\own\"\n remote = [\"10.0.0.6\"]\n install = true\n}"),
 			"windows_exporter", "0.31.3")},
 		"guard": args("profile", "guard { enabled = false }",
-			"guard {\n interval = \"30s\"\n metrics_port = 9810\n textfile = \"C:\\\\metrics\\\\own.prom\"\n}"),
+			"guard {\n interval = \"30s\"\n metrics_port = 9810\n textfile = \"C:\\\\metrics\\\\own.prom\"\n"+metricsTLS+"}"),
 		"node guard": args("node", "guard { enabled = false }",
-			"guard {\n interval = \"40s\"\n metrics_port = 9811\n textfile = \"C:\\\\metrics\\\\node.prom\"\n}"),
+			"guard {\n interval = \"40s\"\n metrics_port = 9811\n textfile = \"C:\\\\metrics\\\\node.prom\"\n"+metricsTLS+"}"),
 		"placeholder": {{}, {name: "placeholder", in: map[string]string{"network flannel": "placeholder = true",
 			"host": "static_address = true"}}},
 		"manage": args("firewall", `manage = false`),
@@ -307,3 +307,7 @@ step "reboot" "own_boot" {
 			" after = [\"telnet\"]\n}"),
 	}
 }
+
+// metricsTLS has a guard serve its metrics over TLS.
+var metricsTLS = " metrics_certificate = " + strconv.Quote(clientCertificate) + "\n metrics_key = sensitive(" +
+	strconv.Quote(clientKey) + ")\n"

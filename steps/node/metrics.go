@@ -2,9 +2,12 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -59,7 +62,7 @@ func Metrics(node string, s steps.GuardState, paused bool) string {
 
 var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// metrics serves the metrics of a guard on the loopback, and writes them to a file.
+// metrics serves the metrics of a guard, on the loopback or over TLS, and writes them to a file.
 type metrics struct {
 	mu   sync.Mutex
 	text string
@@ -85,7 +88,7 @@ func (m *metrics) publish(ctx context.Context, plan steps.BootPlan, s steps.Guar
 		}
 	}
 	if g.Listen != "" && m.stop == nil {
-		if err := m.listen(ctx, g.Listen); err != nil {
+		if err := m.listen(ctx, *g); err != nil {
 			m.say("the metrics are not served: " + err.Error())
 		}
 	}
@@ -113,13 +116,24 @@ func (m *metrics) safe(ctx context.Context, path string) error {
 }
 
 // listen serves until close.
-func (m *metrics) listen(ctx context.Context, address string) error {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+func (m *metrics) listen(ctx context.Context, g steps.Guard) error {
+	if g.Certificate != "" {
+		if _, err := m.certificate(ctx, g); err != nil {
+			return err
+		}
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", g.Listen)
 	if err != nil {
 		return err
 	}
 	server := &http.Server{Handler: m, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: log.New(io.Discard, "", 0)} // others could fill the log with bad handshakes
+	if g.Certificate != "" {
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return m.certificate(ctx, g) }})
+		server.SetKeepAlivesEnabled(false) // anyone in the network can connect
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -130,6 +144,23 @@ func (m *metrics) listen(ctx context.Context, address string) error {
 		<-ended
 	}
 	return nil
+}
+
+// certificate reads the certificate of the metrics, which an apply may have renewed.
+func (m *metrics) certificate(ctx context.Context, g steps.Guard) (*tls.Certificate, error) {
+	var pem [2][]byte
+	for i, path := range []string{g.Certificate, g.Key} {
+		text, err := host.ReadFile(ctx, m.host, path, host.MaxText)
+		if err != nil {
+			return nil, err
+		}
+		if text == nil {
+			return nil, &host.Error{Op: "read", Subject: path, Err: fs.ErrNotExist}
+		}
+		pem[i] = text.Content
+	}
+	c, err := tls.X509KeyPair(pem[0], pem[1])
+	return &c, err
 }
 
 // ServeHTTP answers /metrics.

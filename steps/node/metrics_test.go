@@ -1,8 +1,16 @@
 package node
 
 import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,6 +69,86 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// pair makes a certificate of win-1 that is its own authority, and its key.
+func pair(t *testing.T, serial int64) (certificate, key []byte, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{"win-1"}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	pool = x509.NewCertPool()
+	pool.AppendCertsFromPEM(certificate)
+	return certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), pool
+}
+
+// TestMetricsOverTLS: with a certificate the metrics are served over TLS only, from the next connection on with the
+// certificate that is there then; without its key they are not served at all.
+func TestMetricsOverTLS(t *testing.T) {
+	m := newMachine(t)
+	said := ""
+	out := &metrics{say: func(line string) { said += line }, host: m.Host}
+	defer out.close()
+	plan := steps.BootPlan{Node: "win-1", Guard: &steps.Guard{Listen: "127.0.0.1:39811", Certificate: `C:\n\m.crt`,
+		Key: `C:\n\m.key`}}
+	state := steps.GuardState{Checks: 7}
+	put := func(path string, text []byte) {
+		t.Helper()
+		if err := m.WriteFile(t.Context(), path, bytes.NewReader(text), host.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	certificate, key, pool := pair(t, 1)
+	put(plan.Guard.Certificate, certificate)
+	out.publish(t.Context(), plan, state, false)
+	if out.stop != nil || !strings.Contains(said, plan.Guard.Key) {
+		t.Fatalf("served without a key; said %q", said)
+	}
+	put(plan.Guard.Key, key)
+	out.publish(t.Context(), plan, state, false)
+	get := func(url string, pool *x509.CertPool) (string, error) {
+		client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "win-1", MinVersion: tls.VersionTLS12}}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			return "", err
+		}
+		reply, err := client.Do(req)
+		if err != nil {
+			return "", err
+		}
+		defer reply.Body.Close()
+		body, err := io.ReadAll(reply.Body)
+		return string(body), err
+	}
+	const url = "https://127.0.0.1:39811/metrics"
+	if text, err := get(url, pool); err != nil || text != Metrics("win-1", state, false) {
+		t.Errorf("over TLS: %v\n%s", err, text)
+	}
+	if text, _ := get("http://127.0.0.1:39811/metrics", pool); strings.Contains(text, "nodejoin_guard") {
+		t.Errorf("in clear text: %s", text)
+	}
+	certificate, key, renewed := pair(t, 2)
+	put(plan.Guard.Certificate, certificate)
+	put(plan.Guard.Key, key)
+	if _, err := get(url, renewed); err != nil {
+		t.Errorf("with the new certificate: %v", err)
+	}
+	if _, err := get(url, pool); err == nil {
+		t.Error("the old certificate is still served")
+	}
 }
 
 // TestMetricsInAForeignFolder: nothing is written with all rights into a folder that others own or can change.
