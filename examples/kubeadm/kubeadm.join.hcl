@@ -21,6 +21,8 @@ runtime "containerd" { version = "2.2.1" }
 network "flannel" {
   version = "0.28.9"
   backend = "vxlan"
+  vni     = 4096
+  port    = 4789
 }
 
 mirror { path = "../quickstart/mirror" }
@@ -35,5 +37,14 @@ node "win" {
   connection "sandbox" {
     path = ".sandbox/${each.key}"
     ip   = each.value
+  }
+}
+
+node "lin-1" {
+  os = "linux"
+
+  connection "sandbox" {
+    path = ".sandbox/lin-1"
+    ip   = "192.0.2.12"
   }
 }

@@ -36,8 +36,8 @@ artifact "flanneld" "linux/amd64" {
 artifact "kubernetes_node" "linux/amd64" {
   version  = "1.36.3"
   address  = "mirror:kubernetes-node-linux-amd64.tar.gz"
-  size     = 182
-  sha256   = "56f977a66db39e9fa0ef5c03106ba8be6b6b4c26c46a63ebffce46c4e9616445"
+  size     = 196
+  sha256   = "ecdae05f07ec1fe16faf27426c0295bc76dc76e9f3072d0bc0a1aa2e3a78542c"
   verified = "none"
 }
 

@@ -18,7 +18,7 @@ var joinSpecs = map[string]*eval.Spec{
 		Attrs: []eval.Attr{
 			{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
 		}},
-	"kubeadm": {Name: "join", Doc: "kubeadm, as a worker (Windows, Kubernetes 1.30 and later)", Attrs: []eval.Attr{
+	"kubeadm": {Name: "join", Doc: "kubeadm, as a worker (Kubernetes 1.30 and later; Linux nodes with systemd)", Attrs: []eval.Attr{
 		{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
 		{Name: "ignore_preflight_errors", Typ: eval.Strings,
 			Doc: "preflight checks whose errors do not end the join, by the names that kubeadm gives them"},

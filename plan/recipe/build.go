@@ -158,9 +158,6 @@ func (b *build) familyGates() []string {
 	return nil
 }
 
-// byKubeadm reports whether kubeadm joins the node.
-func (b *build) byKubeadm() bool { return b.in.Join.Kind == "kubeadm" }
-
 // pause returns the pause image.
 func (b *build) pause() string { return b.in.PauseImage() }
 

@@ -83,9 +83,6 @@ func checkJoin(in Input) error {
 	if !slices.Contains(JoinKinds, in.Join.Kind) {
 		return &UnsupportedError{"cluster", fmt.Sprintf("unknown join %q", in.Join.Kind)}
 	}
-	if in.Join.Kind == "kubeadm" && in.OS != "windows" {
-		return &UnsupportedError{"cluster", `join "kubeadm" is for Windows nodes only`}
-	}
 	return nil
 }
 
@@ -94,9 +91,9 @@ func checkLinux(in Input) error {
 	switch {
 	case in.Runtime.Kind != "containerd":
 		return &UnsupportedError{"runtime", fmt.Sprintf("Linux nodes support containerd only, not %q", in.Runtime.Kind)}
-	case in.Join.Kind != "bootstrap_token":
+	case in.Join.Kind == "kubeconfig":
 		return &UnsupportedError{"cluster",
-			fmt.Sprintf("Linux nodes support join bootstrap_token only, not %q", in.Join.Kind)}
+			`Linux nodes support join "bootstrap_token" and "kubeadm" only, not "kubeconfig"`}
 	}
 	return nil
 }

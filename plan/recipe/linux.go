@@ -70,6 +70,10 @@ func (b *build) linPrepare() {
 		b.add(d.id, "directory", d.title, &kinds.Directory{Path: d.path, Access: d.access,
 			Closed: b.closed(d.id, d.path)}, d.after)
 	}
+	if b.byKubeadm() { // named by the cluster's ConfigMap kubelet-config
+		b.add("static_pods_dir", "directory", "Folder of static pods", &kinds.Directory{Path: linKubernetes + "/manifests"},
+			"kubernetes_dir")
+	}
 	if b.flannel() {
 		b.add("flannel_conf_dir", "directory", "Folder of flannel configuration",
 			&kinds.Directory{Path: linFlannelConf}, "require")
@@ -96,6 +100,9 @@ func (b *build) linPrograms() {
 	}
 	b.program("runc", compat.Runc, linBin+"/runc", "runc", "", "require")
 	include, services := []string{"kubernetes/node/bin/kubelet"}, []string{"kubelet"}
+	if b.byKubeadm() {
+		include = append(include, "kubernetes/node/bin/kubeadm")
+	}
 	if b.proxy() {
 		include, services = append(include, "kubernetes/node/bin/kube-proxy"), append(services, "kube-proxy")
 	}

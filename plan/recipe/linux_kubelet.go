@@ -12,7 +12,10 @@ import (
 // linCredentials adds the CA and a kubeconfig for each component. A token is minted only if the kubeconfig
 // that holds it has to be written.
 func (b *build) linCredentials() {
-	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: linCA, Content: steps.Ref("cluster.ca")}, "pki_dir")
+	ca := &kinds.File{Path: linCA, Content: steps.Ref("cluster.ca")}
+	if !b.byKubeadm() {
+		b.add("ca", "file", "The cluster's CA", ca, "pki_dir")
+	}
 	k := templates.KubeletLinux{ClientCAFile: linCA, RuntimeEndpoint: linContainerdEndpoint, ClusterDNS: b.in.DNSIP,
 		ClusterDomain: b.in.DNSDomain,
 		CgroupDriver:  steps.Ref("fact.cgroup_driver"), ResolvConf: steps.Ref("fact.resolv_conf"),
@@ -20,11 +23,20 @@ func (b *build) linCredentials() {
 	for _, t := range b.firstTaints() {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
+	path, dir := b.kubeletSettings(linKubelet, linKubeletConfig)
 	b.add("kubelet_config", "file", "Kubelet configuration",
-		&kinds.File{Path: linKubeletConfig, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, "kubelet_dir")
+		&kinds.File{Path: path, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 
 	manifests := b.manifests()
 	b.accounts()
+	if b.byKubeadm() { // it refuses to run if the CA is there
+		b.kubeadmJoin(&kinds.KubeadmJoin{Program: linBin + "/kubeadm", CRISocket: linContainerdEndpoint,
+			Kubelet: b.linKubeletCommand(), Log: b.linData() + "/kubeadm.log"},
+			"containerd_ready", "kubelet_config", "kubernetes_node", "data_dir", "static_pods_dir",
+			"sysctl_bridge_iptables", "sysctl_ip_forward")
+		b.add("ca", "file", "The cluster's CA", ca, "pki_dir", "kubeadm_join")
+		return
+	}
 	join := &kinds.BootstrapToken{}
 	if b.in.Join.TTL > 0 {
 		join.TTL = b.in.Join.TTL.String()
@@ -40,18 +52,32 @@ func (b *build) linCredentials() {
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }
 
+// linKubeletCommand returns the kubelet with its arguments.
+func (b *build) linKubeletCommand() []string {
+	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig}
+	if b.byKubeadm() {
+		command = append(command, "--config-dir="+linKubeletDropIn)
+	}
+	command = append(command, "--bootstrap-kubeconfig="+linBootstrapConf, "--kubeconfig="+linKubeletConf,
+		"--cert-dir="+linKubeletPKI, "--root-dir="+linKubelet, "--hostname-override="+b.in.Node, "--node-ip="+b.nodeIPs())
+	return slices.Concat(command, b.providerFlags(), b.in.Kubelet.Args)
+}
+
 // linKubelet adds the kubelet, up to its health.
 func (b *build) linKubelet() {
-	command := []string{linBin + "/kubelet", "--config=" + linKubeletConfig, "--bootstrap-kubeconfig=" + linBootstrapConf,
-		"--kubeconfig=" + linKubeletConf,
-		"--cert-dir=" + linKubeletPKI, "--root-dir=" + linKubelet, "--hostname-override=" + b.in.Node,
-		"--node-ip=" + b.nodeIPs()}
-	command = slices.Concat(command, b.providerFlags(), b.in.Kubelet.Args)
-	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "bootstrap_kubeconfig", "kubelet_pki_dir",
+	watch, credentials, flags := []string{linKubeletConfig, linCA}, "bootstrap_kubeconfig", ""
+	var gone []string
+	if b.byKubeadm() {
+		watch, credentials = append(watch, linKubeletDropIn+"/"+settingsFile), "kubeadm_join"
+		flags, gone = linKubelet+"/kubeadm-flags.env", b.kubeadmFlagsGone()
+	}
+	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", credentials, "kubelet_pki_dir",
 		"containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward"}, b.needs...)
 	b.add("kubelet", "service", "Service kubelet", &kinds.Service{
-		ServiceConfig: linService("kubelet", "Kubernetes node agent", command, "containerd"),
-		Watch:         append([]string{linKubeletConfig, linCA}, b.providerFile()...),
+		ServiceConfig: linService("kubelet", "Kubernetes node agent", b.linKubeletCommand(), "containerd"),
+		FlagsFile:     flags,
+		FlagsGone:     gone,
+		Watch:         append(watch, b.providerFile()...),
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
 		// The last one is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
@@ -74,8 +100,12 @@ func (b *build) linRegistered() {
 	}
 	b.nodeOwned()
 	b.tokens()
+	server := b.in.APIServer
+	if b.byKubeadm() {
+		server = "" // kubeadm may take it from the cluster's cluster-info
+	}
 	b.add("kubelet_certificate", "credentials_ready", "Kubelet has its certificate", &kinds.CredentialsReady{
-		Path: linKubeletConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), Service: "kubelet",
+		Path: linKubeletConf, Server: server, CA: steps.Ref("cluster.ca"), Service: "kubelet",
 		Log: b.linLog("kubelet"),
 	}, "registered")
 }

@@ -51,6 +51,7 @@ func linService(name, description string, command []string, dependsOn ...string)
 
 const (
 	linKubeletConfig = linKubelet + "/config.yaml"
+	linKubeletDropIn = linKubelet + "/" + dropInDir // beside kubeadm's config.yaml
 	linKubeletConf   = linKubernetes + "/kubelet.conf"
 	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
 	linFlannelKube   = linKubernetes + "/flannel.conf"

@@ -104,6 +104,8 @@ func variants() map[string]Input {
 	kubeadm, kubeadmOld := input(), input()
 	kubeadm.Join.Kind, kubeadm.Join.IgnorePreflightErrors = "kubeadm", []string{"Port-10250"}
 	kubeadmOld.Join.Kind, kubeadmOld.Kubernetes = "kubeadm", "1.30.4"
+	kubeadmLinux := linuxInput()
+	kubeadmLinux.Join.Kind = "kubeadm"
 	addons := input()
 	addons.Settings.Services = Services{NSSM: true, Priority: "high", LogSize: 20, RestartDelay: 30 * time.Second,
 		RestartReset: time.Hour}
@@ -114,7 +116,7 @@ func variants() map[string]Input {
 		addons.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
 	}
 	return map[string]Input{"addons": addons, "linux": linuxInput(), "linux-none": bare, "windows": input(),
-		"kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "windows-1.30": old, "sandbox": sandbox,
+		"kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "kubeadm-linux": kubeadmLinux, "windows-1.30": old, "sandbox": sandbox,
 		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
 		"host-gw": bridge, "placeholder": held, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }
@@ -382,7 +384,11 @@ func TestRefused(t *testing.T) {
 		change func(*Input)
 		want   func(error) bool
 	}{
-		"linux with kubeadm": {func(in *Input) { *in = linuxInput(); in.Join.Kind = "kubeadm" }, unsupported},
+		"linux with kubeconfig": {func(in *Input) { *in = linuxInput(); in.Join.Kind = "kubeconfig" }, unsupported},
+		"linux with old kubeadm": {func(in *Input) {
+			*in = linuxInput()
+			in.Join.Kind, in.Kubernetes = "kubeadm", "1.29.15"
+		}, unsupported},
 		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
 		"cri-o":              {func(in *Input) { in.Runtime.Kind = "cri-o" }, unsupported},
 		"new docker":         {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"fmt"
 	"time"
 
 	"nodejoin/steps"
@@ -61,27 +60,10 @@ func (b *build) winGivenKubeconfig() (ready []string) {
 // winKubeadm lets kubeadm join the machine. The CA file is written afterwards, since kubeadm refuses to run
 // if it exists, and the kubelet's service uses the files that kubeadm wrote.
 func (b *build) winKubeadm() (ready []string) {
-	if !b.kubernetes.ConfigDropIns {
-		b.fail(&UnsupportedError{"cluster",
-			fmt.Sprintf(`join "kubeadm" needs Kubernetes 1.30 or later, whose kubelet reads a drop-in folder; `+
-				`the plan has %s. Use join "bootstrap_token"`, b.in.Kubernetes)})
-		return nil
-	}
-	args := &kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, ConfigVersion: "v1beta3", Server: b.in.APIServer,
-		CA:    steps.Ref("cluster.ca"),
-		Token: steps.Ref("join_token.token"), CRISocket: containerdEndpoint,
+	b.kubeadmJoin(&kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, CRISocket: containerdEndpoint,
 		Kubelet: b.logged(b.logFile("kubelet"), b.winKubeletCommand()...),
-		Log:     host.Join("windows", b.logDir("kubelet"), "kubeadm.log"),
-		Ignore:  b.in.Join.IgnorePreflightErrors}
-	if b.kubernetes.JoinConfigV1Beta4 {
-		args.ConfigVersion = "v1beta4"
-	}
-	b.nameFree("kubeadm_join")
-	b.bootstrapToken("kubeadm_join", b.runtime.ready, "kubelet_config", "kubernetes_node", "kubelet_log_dir",
-		"firewall_kubelet")
-	b.add("kubeadm_join", "kubeadm_join", "kubeadm join", args, "join_token", b.runtime.ready, "kubelet_config",
-		"kubernetes_node",
-		"pki_dir", "kubelet_pki_dir", "kubelet_log_dir", "firewall_kubelet")
+		Log: host.Join("windows", b.logDir("kubelet"), "kubeadm.log")},
+		b.runtime.ready, "kubelet_config", "kubernetes_node", "kubelet_log_dir", "firewall_kubelet")
 	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")},
 		"pki_dir", "kubeadm_join")
 	return []string{"kubeadm_join"}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"nodejoin/plan/compat"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
@@ -23,14 +22,9 @@ func (b *build) kubeletConfigFile() {
 			k.Taints = append(k.Taints, templates.Taint(t))
 		}
 	}
-	dir := "kubelet_dir"
-	if b.byKubeadm() {
-		b.dropInDir()
-		dir = "kubelet_config_dir"
-	}
+	path, dir := b.kubeletSettings(winKubelet, kubeletConfig)
 	b.add("kubelet_config", "file", "Kubelet configuration",
-		&kinds.File{Path: b.kubeletSettings(), Access: host.AccessPrivate,
-			Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
+		&kinds.File{Path: path, Access: host.AccessPrivate, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 }
 
 // winKubeletCommand returns the kubelet with its arguments. The flag --bootstrap-kubeconfig stays: the
@@ -59,7 +53,7 @@ func (b *build) winKubelet(credentials []string) {
 	case "kubeconfig":
 		watch = append(watch, kubeletConf)
 	case "kubeadm":
-		watch, flags, gone = append(watch, b.kubeletSettings()), kubeadmFlags, b.kubeadmFlagsGone()
+		watch, flags, gone = append(watch, kubeletDropIn+`\`+settingsFile), kubeadmFlags, b.kubeadmFlagsGone()
 	}
 	watch = append(watch, b.providerFile()...)
 	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", "kubelet_pki_dir", "kubelet_log_dir",
@@ -165,30 +159,4 @@ func (b *build) winReady() {
 		after = []string{"token_removed", "bootstrap_removed"}
 	}
 	b.joined(after...)
-}
-
-// kubeletSettings adds the file with nodejoin's kubelet settings. kubeadm writes config.yaml from the
-// cluster's ConfigMap kubelet-config, which is made for Linux. A file in --config-dir overrides it, can be
-// changed after the join and does not interfere with kubeadm.
-func (b *build) kubeletSettings() string {
-	if b.byKubeadm() {
-		return kubeletDropIn + `\50-nodejoin.conf`
-	}
-	return kubeletConfig
-}
-
-// kubeadmFlagsGone returns kubelet flags that some version of kubeadm writes into its flags file and this
-// version of the kubelet rejects. A node that joined before an upgrade has them (kubernetes
-// cmd/kubeadm/app/phases/kubelet/flags.go).
-func (b *build) kubeadmFlagsGone() []string {
-	return slices.DeleteFunc([]string{"container-runtime", "network-plugin", "pod-infra-container-image"},
-		func(flag string) bool {
-			return compat.CheckFlag(compat.KubeletProgram, flag, b.in.Kubernetes).Status != compat.Removed
-		})
-}
-
-// dropInDir adds the folder of kubelet settings beside kubeadm's file.
-func (b *build) dropInDir() {
-	b.add("kubelet_config_dir", "directory", "Folder of the kubelet's settings",
-		&kinds.Directory{Path: kubeletDropIn, Access: host.AccessPrivate}, "kubelet_dir")
 }

@@ -115,6 +115,8 @@ step "node_name_free" "free_again" { address = self.management_ip }`),
 }`),
 	}
 	maps.Copy(out, machineDimensions(osName))
+	out["kubeadm"] = append([]choice{{}}, in("join kubeadm", "cluster",
+		"join \"kubeadm\" {\n ttl = \"20m\"\n ignore_preflight_errors = [\"CRI\"]\n}"))
 	if osName == "linux" {
 		maps.Copy(out, linuxDimensions())
 		out["network"] = append(out["network"], in("port", "network flannel", "port = 4789"))
@@ -126,8 +128,6 @@ step "node_name_free" "free_again" { address = self.management_ip }`),
 				" flannel_cni_image = \"registry.example/cni:1\"")
 		out["join"] = append(out["join"], in("join kubeconfig", "cluster",
 			`join "kubeconfig" { path = ".sandbox/kubeconfigs" }`))
-		out["kubeadm"] = append([]choice{{}}, in("join kubeadm", "cluster",
-			"join \"kubeadm\" {\n ttl = \"20m\"\n ignore_preflight_errors = [\"CRI\"]\n}"))
 		out["network"] = append(out["network"],
 			in("port", "network flannel", "port = 4789"),
 			sdn("sdnoverlay", "backend = \"vxlan\"\n delegate = \"sdnoverlay\""),

@@ -20,8 +20,8 @@ import (
 var kubeadmJoinKind = steps.Kind{Name: "kubeadm_join", Place: steps.OnHost, Timeout: 15 * time.Minute,
 	Doc: "a machine that kubeadm has joined to the cluster as a worker",
 	Args: map[string]string{
-		"program": "path of kubeadm; its drive holds \\etc\\kubernetes and \\var\\lib\\kubelet, and its " +
-			"folder the kubelet",
+		"program": "path of kubeadm; its folder holds the kubelet. On Windows its drive holds \\etc\\kubernetes and " +
+			"\\var\\lib\\kubelet. On Linux systemd must run the services: kubeadm starts the kubelet by it",
 		"config_version": "version of JoinConfiguration that it reads: \"v1beta3\" or \"v1beta4\" (from " +
 			"Kubernetes 1.31)",
 		"ignore_preflight_errors": "preflight checks whose errors do not end the join, by the names that kubeadm gives them",
@@ -145,6 +145,9 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 		return steps.Change{}, err
 	}
 	if why != "" {
+		if err := startable(e.Facts); err != nil {
+			return steps.Change{}, err
+		}
 		svc, err := r.Service(ctx, kubeletService)
 		if err == nil && !steps.Ours(svc, e.Record) {
 			err = &steps.Error{Code: steps.CodeFailed, Summary: "a service of this name exists",
@@ -171,6 +174,17 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 	}
 	return steps.Change{Action: steps.ActionUpdate, Reason: strings.Join(open, ", ") + ", as kubeadm leaves it",
 		Diffs: []steps.Diff{{Name: "access", Have: "open to others", Want: "private"}}}, nil
+}
+
+// startable refuses a machine on which kubeadm cannot start the kubelet: it would wait for it in vain (kubernetes
+// cmd/kubeadm/app/util/initsystem).
+func startable(f host.Facts) error {
+	if f.OS != "linux" || f.Init == "systemd" {
+		return nil
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm needs systemd",
+		Detail: "kubeadm starts the kubelet by systemctl, and systemd does not run the services of this machine",
+		Remedy: "join \"bootstrap_token\" needs no systemd"}
 }
 
 // open returns those of the kubelet's settings that kubeadm has written for any user of a

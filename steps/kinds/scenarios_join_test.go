@@ -68,6 +68,12 @@ func joinScenarios(t *testing.T) []scenario {
 			holds(`C:\k\pki\current.pem.nodejoin-backup`, "theirs too")(t, h)
 		}},
 		{name: "kubeadm join fresh", before: kubeadm(ca)[:4], list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join on Linux", os: "linux", before: kubeadmLinux(ca)[:4], list: kubeadmLinux(ca)[4:],
+			verify: joinedLinux},
+		{name: "kubeadm join on Linux, kubelet.conf gone", os: "linux", before: kubeadmLinux(ca),
+			drift: func(t *testing.T, h host.Host) {
+				stepstest.Must(t, h.Remove(t.Context(), "/etc/kubernetes/kubelet.conf"))
+			}, list: kubeadmLinux(ca)[4:], verify: joinedLinux},
 		{name: "kubeadm join, kubelet.conf gone", before: kubeadm(ca),
 			drift: func(t *testing.T, h host.Host) {
 				stepstest.Must(t, h.Remove(t.Context(), `C:\etc\kubernetes\kubelet.conf`))
