@@ -31,7 +31,7 @@ func (b *build) linCredentials() {
 	b.accounts()
 	if b.byKubeadm() { // it refuses to run if the CA is there
 		b.kubeadmJoin(&kinds.KubeadmJoin{Program: linBin + "/kubeadm", CRISocket: linContainerdEndpoint,
-			Kubelet: b.linKubeletCommand(), Log: b.linData() + "/kubeadm.log"},
+			Kubelet: b.linKubeletCommand(), Makes: linKubeletMakes, Chains: b.withFlannel("KUBE-"), Log: b.linData() + "/kubeadm.log"},
 			"containerd_ready", "kubelet_config", "kubernetes_node", "data_dir", "static_pods_dir",
 			"sysctl_bridge_iptables", "sysctl_ip_forward")
 		b.add("ca", "file", "The cluster's CA", ca, "pki_dir", "kubeadm_join")
@@ -63,6 +63,11 @@ func (b *build) linKubeletCommand() []string {
 	return slices.Concat(command, b.providerFlags(), b.in.Kubelet.Args)
 }
 
+// linKubeletMakes are the files and folders that the kubelet makes. The last one is where it looks for volume plugins
+// (pkg/volume/plugins.go, FlexVolume).
+var linKubeletMakes = []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers",
+	"/usr/libexec/kubernetes"}
+
 // linKubelet adds the kubelet, up to its health.
 func (b *build) linKubelet() {
 	watch, credentials, flags := []string{linKubeletConfig, linCA}, "bootstrap_kubeconfig", ""
@@ -80,9 +85,8 @@ func (b *build) linKubelet() {
 		Watch:         append(watch, b.providerFile()...),
 		RestartIf:     missing(),
 		Log:           b.linLog("kubelet"),
-		// The last one is where it looks for volume plugins (pkg/volume/plugins.go, FlexVolume).
-		Makes:  []string{linKubelet, linKubeletConf, "/var/log/pods", "/var/log/containers", "/usr/libexec/kubernetes"},
-		Chains: b.withFlannel("KUBE-"),
+		Makes:         linKubeletMakes,
+		Chains:        b.withFlannel("KUBE-"),
 	}, after...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
 		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: b.linLog("kubelet")}, "kubelet")

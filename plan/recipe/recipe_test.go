@@ -389,9 +389,9 @@ func TestRefused(t *testing.T) {
 			*in = linuxInput()
 			in.Join.Kind, in.Kubernetes = "kubeadm", "1.29.15"
 		}, unsupported},
-		"plan9":              {func(in *Input) { in.OS = "plan9" }, unsupported},
-		"cri-o":              {func(in *Input) { in.Runtime.Kind = "cri-o" }, unsupported},
-		"new docker":         {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
+		"plan9":      {func(in *Input) { in.OS = "plan9" }, unsupported},
+		"cri-o":      {func(in *Input) { in.Runtime.Kind = "cri-o" }, unsupported},
+		"new docker": {func(in *Input) { in.Runtime.Kind = "docker" }, unsupported},
 		"linux mcr": {func(in *Input) {
 			in.OS, in.Kubernetes, in.Runtime.Kind = "linux", "1.23.17", "mcr"
 		}, unsupported},

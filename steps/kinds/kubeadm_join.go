@@ -49,6 +49,8 @@ type KubeadmJoin struct {
 	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
 	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
 	Log           string   `json:"log" doc:"file for what kubeadm prints; it is replaced" path:"true"`
+	Makes         []string `json:"makes,omitempty" doc:"files and folders that the kubelet makes, as its service has them"`
+	Chains        []string `json:"chains,omitempty" doc:"prefixes of the packet filter chains that the kubelet makes"`
 	Ignore        []string `json:"ignore_preflight_errors,omitempty"`
 }
 
@@ -96,7 +98,7 @@ func (k *KubeadmJoin) claims(e *steps.Env) []record.Key {
 	for _, path := range k.claimed(f) {
 		out = append(out, record.File.Of(path))
 	}
-	return out
+	return append(out, k.service().claims(e)...)
 }
 
 func (k *KubeadmJoin) rendered(to steps.RenderFor) (steps.Rendering, error) {
@@ -280,7 +282,7 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f 
 	}
 	switch _, err := h.Service(ctx, kubeletService); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := e.Claim(ctx, h, record.New{Key: ServiceKey(kubeletService)}); err != nil {
+		if err := k.service().claim(ctx, h, e); err != nil {
 			return err
 		}
 		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService,
@@ -305,6 +307,11 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f 
 	}
 	// The kubelet would take it for its own until it expires, whoever signed it.
 	return backUp(ctx, h, e, f.certificate)
+}
+
+// service is the kubelet, as far as leave undoes what it makes: kubeadm starts it before its own step does.
+func (k *KubeadmJoin) service() *Service {
+	return &Service{ServiceConfig: host.ServiceConfig{Name: kubeletService}, Makes: k.Makes, Chains: k.Chains}
 }
 
 // createdFile reports whether the file, if it is there, was made by a step or by the
