@@ -27,24 +27,19 @@ func (b *build) linCredentials() {
 	b.add("kubelet_config", "file", "Kubelet configuration",
 		&kinds.File{Path: path, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 
-	manifests := b.manifests()
+	b.manifests()
 	b.accounts()
 	if b.byKubeadm() { // it refuses to run if the CA is there
 		b.kubeadmJoin(&kinds.KubeadmJoin{Program: linBin + "/kubeadm", CRISocket: linContainerdEndpoint,
-			Kubelet: b.linKubeletCommand(), Makes: linKubeletMakes, Chains: b.withFlannel("KUBE-"), Log: b.linData() + "/kubeadm.log"},
+			Kubelet: b.linKubeletCommand(), Makes: linKubeletMakes,
+			Chains: b.withFlannel("KUBE-"), Log: b.linData() + "/kubeadm.log"},
 			"containerd_ready", "kubelet_config", "kubernetes_node", "data_dir", "static_pods_dir",
 			"sysctl_bridge_iptables", "sysctl_ip_forward")
 		b.add("ca", "file", "The cluster's CA", ca, "pki_dir", "kubeadm_join")
 		return
 	}
-	join := &kinds.BootstrapToken{}
-	if b.in.Join.TTL > 0 {
-		join.TTL = b.in.Join.TTL.String()
-	}
 	b.nameFree("bootstrap_kubeconfig")
-	b.add("join_token", "bootstrap_token", "Bootstrap token", join,
-		slices.Concat(manifests, []string{"containerd_ready", "kubelet_config", "kubernetes_node"},
-			b.needs)...).OnlyIf = "bootstrap_kubeconfig"
+	b.bootstrapToken("bootstrap_kubeconfig", "containerd_ready", "kubelet_config", "kubernetes_node")
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
 		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},

@@ -62,7 +62,7 @@ func (b *build) winGivenKubeconfig() (ready []string) {
 func (b *build) winKubeadm() (ready []string) {
 	b.kubeadmJoin(&kinds.KubeadmJoin{Program: winBin + `\kubeadm.exe`, CRISocket: containerdEndpoint,
 		Kubelet: b.logged(b.logFile("kubelet"), b.winKubeletCommand()...),
-		Log: host.Join("windows", b.logDir("kubelet"), "kubeadm.log")},
+		Makes:   b.winKubeletMakes(), Log: host.Join("windows", b.logDir("kubelet"), "kubeadm.log")},
 		b.runtime.ready, "kubelet_config", "kubernetes_node", "kubelet_log_dir", "firewall_kubelet")
 	b.add("ca", "file", "The cluster's CA", &kinds.File{Path: winCA, Content: steps.Ref("cluster.ca")},
 		"pki_dir", "kubeadm_join")

@@ -44,6 +44,11 @@ func (b *build) winKubeletCommand() []string {
 		b.in.Kubelet.Args)
 }
 
+// winKubeletMakes returns the files and folders that the kubelet makes.
+func (b *build) winKubeletMakes() []string {
+	return []string{winKubelet, kubeletConf, b.logDir("kubelet"), winLog + `\pods`, winLog + `\containers`}
+}
+
 // winKubelet adds the kubelet, up to its health; credentials are the ids of the steps that provide its
 // credentials.
 func (b *build) winKubelet(credentials []string) {
@@ -66,7 +71,7 @@ func (b *build) winKubelet(credentials []string) {
 		FlagsGone: gone,
 		Watch:     append(b.programs("kubelet.exe"), watch...),
 		Log:       log,
-		Makes:     []string{winKubelet, kubeletConf, b.logDir("kubelet"), winLog + `\pods`, winLog + `\containers`},
+		Makes:     b.winKubeletMakes(),
 	}, b.in.Settings.Services.Priority), b.afterNSSM(after...)...)
 	b.add("kubelet_ready", "http_ready", "Kubelet is healthy",
 		&kinds.HTTPReady{URL: loopback(kubeletHealthz), Service: "kubelet", Log: log}, "kubelet")

@@ -23,6 +23,7 @@ func kubeadm(ca string) []steps.Spec {
 		"--hostname-override=win-1")
 	kubelet.FlagsFile = `C:\var\lib\kubelet\kubeadm-flags.env`
 	kubelet.Watch = []string{`C:\var\lib\kubelet\config.yaml`, `C:\etc\kubernetes\pki\ca.crt`}
+	kubelet.Makes = kubeletFolders
 	return []steps.Spec{
 		stepstest.Spec("file", "kubelet_exe", &kinds.File{Path: `C:\k\kubelet.exe`, Content: "kubelet"}),
 		stepstest.Spec("file", "kubeadm_exe", &kinds.File{Path: `C:\k\kubeadm.exe`, Content: "kubeadm"}),
@@ -35,10 +36,14 @@ func kubeadm(ca string) []steps.Spec {
 	}
 }
 
+// kubeletFolders are the folders that a start of the kubelet makes.
+var kubeletFolders = []string{`C:\var\log\pods`, `C:\var\log\containers`}
+
 func kubeadmArgs(ca string, kubelet []string) *kinds.KubeadmJoin {
 	return &kinds.KubeadmJoin{Program: `C:\k\kubeadm.exe`, ConfigVersion: "v1beta4", Server: "https://192.0.2.1:6443",
 		CA: ca, Token: "abcdef.0123456789abcdef",
-		CRISocket: "npipe:////./pipe/containerd-containerd", Kubelet: kubelet, Log: `C:\var\log\kubelet\kubeadm.log`}
+		CRISocket: "npipe:////./pipe/containerd-containerd", Kubelet: kubelet,
+		Makes: kubeletFolders, Log: `C:\var\log\kubelet\kubeadm.log`}
 }
 
 // joined checks that the kubelet runs with its own flags and those of kubeadm's file that it lacks, and that nothing

@@ -36,6 +36,9 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 	if err := h.dropIns(p.flag("config-dir"), &config); err != nil {
 		return err
 	}
+	if err := h.makeLogFolders(); err != nil {
+		return err
+	}
 	node := h.nodeName(p)
 	cert, err := h.clientCertificate(ctx, s, p, node)
 	if err != nil || h.cfg.ClusterDir == "" {
@@ -72,6 +75,25 @@ func (h *Host) launchKubelet(ctx context.Context, s *state, p program) error {
 		err = h.requestServing(ctx, cluster, p, node, want.InternalIP)
 	}
 	return err
+}
+
+// makeLogFolders makes the folders of the pods' logs, as every start of a kubelet does (kubernetes
+// pkg/kubelet/kubelet.go, setupDataDirs and initializeModules).
+func (h *Host) makeLogFolders() error {
+	for _, name := range []string{"pods", "containers"} {
+		path := "/var/log/" + name
+		if h.windows() {
+			path = `C:\var\log\` + name
+		}
+		at, err := h.real(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // taintsOf parses the flag --register-with-taints, "key=value:effect,...".

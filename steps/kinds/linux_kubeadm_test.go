@@ -21,6 +21,7 @@ func kubeadmLinux(ca string) []steps.Spec {
 	kubelet.FlagsFile = "/var/lib/kubelet/kubeadm-flags.env"
 	kubelet.Watch = []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/pki/ca.crt"}
 	kubelet.Chains = []string{"KUBE-"}
+	kubelet.Makes = []string{"/var/log/pods", "/var/log/containers"}
 	containerd := stepstest.Service("containerd", "/usr/local/bin/containerd")
 	containerd.Interfaces, containerd.Chains = []string{"cni0"}, []string{"CNI-"}
 	program := func(id, path, name string) steps.Spec {
@@ -34,7 +35,7 @@ func kubeadmLinux(ca string) []steps.Spec {
 		stepstest.Spec("kubeadm_join", "join", &kinds.KubeadmJoin{Program: "/usr/local/bin/kubeadm",
 			ConfigVersion: "v1beta4", Server: "https://192.0.2.1:6443", CA: ca, Token: "abcdef.0123456789abcdef",
 			CRISocket: "unix:///run/containerd/containerd.sock", Kubelet: kubelet.Command,
-			Chains: kubelet.Chains, Log: "/var/log/kubeadm.log"}),
+			Makes: kubelet.Makes, Chains: kubelet.Chains, Log: "/var/log/kubeadm.log"}),
 		stepstest.Spec("service", "kubelet", kubelet),
 		stepstest.Spec("credentials_ready", "certificate",
 			&kinds.CredentialsReady{Path: "/etc/kubernetes/kubelet.conf", CA: ca}),
