@@ -18,11 +18,12 @@ var joinSpecs = map[string]*eval.Spec{
 		Attrs: []eval.Attr{
 			{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
 		}},
-	"kubeadm": {Name: "join", Doc: "kubeadm, as a worker (Kubernetes 1.30 and later; Linux nodes with systemd)", Attrs: []eval.Attr{
-		{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
-		{Name: "ignore_preflight_errors", Typ: eval.Strings,
-			Doc: "preflight checks whose errors do not end the join, by the names that kubeadm gives them"},
-	}},
+	"kubeadm": {Name: "join", Doc: "kubeadm, as a worker (Kubernetes 1.30 and later; Linux nodes with systemd)",
+		Attrs: []eval.Attr{
+			{Name: "ttl", Typ: cty.String, Doc: "life of the bootstrap token, default 15m"},
+			{Name: "ignore_preflight_errors", Typ: eval.Strings,
+				Doc: "preflight checks whose errors do not end the join, by the names that kubeadm gives them"},
+		}},
 	"kubeconfig": {Name: "join", Doc: "a kubeconfig that is put on the nodes for their kubelets", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Required: true,
 			Doc: "kubeconfig on the controller, or a folder that holds one for each node, NAME.conf"},

@@ -116,7 +116,8 @@ func variants() map[string]Input {
 		addons.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}
 	}
 	return map[string]Input{"addons": addons, "linux": linuxInput(), "linux-none": bare, "windows": input(),
-		"kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "kubeadm-linux": kubeadmLinux, "windows-1.30": old, "sandbox": sandbox,
+		"kubeadm": kubeadm, "kubeadm-1.30": kubeadmOld, "kubeadm-linux": kubeadmLinux,
+		"windows-1.30": old, "sandbox": sandbox,
 		"windows-1.19": oldest, "docker": docker, "docker-installed": installed,
 		"host-gw": bridge, "placeholder": held, "sdnoverlay": sdn, "none": none, "none-proxied": proxied}
 }

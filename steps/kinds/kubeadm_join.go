@@ -49,7 +49,7 @@ type KubeadmJoin struct {
 	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
 	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
 	Log           string   `json:"log" doc:"file for what kubeadm prints; it is replaced" path:"true"`
-	Makes         []string `json:"makes,omitempty" doc:"files and folders that the kubelet makes, as its service has them"`
+	Makes         []string `json:"makes,omitempty" doc:"files and folders that the kubelet makes"`
 	Chains        []string `json:"chains,omitempty" doc:"prefixes of the packet filter chains that the kubelet makes"`
 	Ignore        []string `json:"ignore_preflight_errors,omitempty"`
 }
