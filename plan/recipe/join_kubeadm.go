@@ -34,20 +34,16 @@ func (b *build) kubeadmJoin(args *kinds.KubeadmJoin, after ...string) {
 		append([]string{"join_token", "pki_dir", "kubelet_pki_dir"}, after...)...)
 }
 
-// settingsFile is the file with the plan's kubelet settings, in the folder dropInDir beside kubeadm's config.yaml.
-const (
-	dropInDir    = "config.conf.d"
-	settingsFile = "50-nodejoin.conf"
-)
+// settingsFile is the file with the plan's kubelet settings, in a folder beside kubeadm's config.yaml.
+const settingsFile = "50-nodejoin.conf"
 
 // kubeletSettings returns the file for the plan's kubelet settings and the id of its folder's step. kubeadm writes
 // config.yaml, which is config here, from the cluster's ConfigMap kubelet-config. A file in --config-dir overrides
 // it, can be changed after the join and does not interfere with kubeadm.
-func (b *build) kubeletSettings(kubeletDir, config string) (path, dir string) {
+func (b *build) kubeletSettings(folder, config string) (path, dir string) {
 	if !b.byKubeadm() {
 		return config, "kubelet_dir"
 	}
-	folder := host.Join(b.in.OS, kubeletDir, dropInDir)
 	b.add("kubelet_config_dir", "directory", "Folder of the kubelet's settings",
 		&kinds.Directory{Path: folder, Access: host.AccessPrivate}, "kubelet_dir")
 	return host.Join(b.in.OS, folder, settingsFile), "kubelet_config_dir"

@@ -23,7 +23,7 @@ func (b *build) linCredentials() {
 	for _, t := range b.firstTaints() {
 		k.Taints = append(k.Taints, templates.Taint(t))
 	}
-	path, dir := b.kubeletSettings(linKubelet, linKubeletConfig)
+	path, dir := b.kubeletSettings(linKubeletDropIn, linKubeletConfig)
 	b.add("kubelet_config", "file", "Kubelet configuration",
 		&kinds.File{Path: path, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 

@@ -51,7 +51,7 @@ func linService(name, description string, command []string, dependsOn ...string)
 
 const (
 	linKubeletConfig = linKubelet + "/config.yaml"
-	linKubeletDropIn = linKubelet + "/" + dropInDir // beside kubeadm's config.yaml
+	linKubeletDropIn = linKubelet + "/config.conf.d" // beside kubeadm's config.yaml
 	linKubeletConf   = linKubernetes + "/kubelet.conf"
 	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
 	linFlannelKube   = linKubernetes + "/flannel.conf"

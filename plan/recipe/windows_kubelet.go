@@ -22,7 +22,7 @@ func (b *build) kubeletConfigFile() {
 			k.Taints = append(k.Taints, templates.Taint(t))
 		}
 	}
-	path, dir := b.kubeletSettings(winKubelet, kubeletConfig)
+	path, dir := b.kubeletSettings(kubeletDropIn, kubeletConfig)
 	b.add("kubelet_config", "file", "Kubelet configuration",
 		&kinds.File{Path: path, Access: host.AccessPrivate, Content: b.merged(b.render(k), b.in.Kubelet.Config)}, dir)
 }

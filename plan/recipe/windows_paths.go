@@ -95,7 +95,7 @@ const (
 // precedence.
 const (
 	kubeadmFlags  = winKubelet + `\kubeadm-flags.env`
-	kubeletDropIn = winKubelet + `\` + dropInDir
+	kubeletDropIn = winKubelet + `\config.conf.d`
 )
 
 // nodeService restores the node after a boot: services start in another order than in a join, and kube-proxy
