@@ -26,7 +26,8 @@ const (
 )
 
 // TestReboot: all processes of a machine are killed at once, and its HNS loses what does not survive a boot,
-// but keeps flannel's network. The machine becomes a node again by itself, and status finds it in sync.
+// but keeps flannel's network. The machine becomes a node again by itself, and status finds it in sync. It does so
+// again when HNS restarts and loses everything. While all is in order, the service costs hardly anything.
 func TestReboot(t *testing.T) {
 	ctx, cancel := bounded(t, 15*time.Minute)
 	defer cancel()
@@ -58,6 +59,8 @@ func TestReboot(t *testing.T) {
 		t.Errorf("status has exit code %d:\n%s", code, out)
 	}
 	wantNothing(ctx, t, args)
+	t.Run("idle", func(t *testing.T) { b.wantIdleGuard(ctx, t) })
+	t.Run("hns", func(t *testing.T) { b.wantNetworkBack(ctx, t, args) })
 }
 
 func (b *bed) bootLog() string {

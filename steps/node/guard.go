@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -164,6 +165,7 @@ func (g *guard) rest(ctx context.Context) error {
 	if len(g.state.Problems) > 0 && g.plan.Guard == nil {
 		g.Log(fmt.Sprintf("next try in %v", time.Until(next).Round(time.Millisecond)))
 	}
+	debug.FreeOSMemory() // a check needs more than the time until the next one
 	for {
 		left := time.Until(next)
 		if left <= 0 {

@@ -33,7 +33,7 @@ var Claims = []Claim{
 		Tests: []string{"TestNoHNS", "TestSilentHNS"}},
 	{What: "A restart of HNS forgets networks, endpoints and policies of a running node",
 		Tests: []string{"TestDayOfFaults", "TestPodsEndWithTheirNetwork", "TestPodsEndWithTheirEndpoints",
-			"TestEndpointsLostInASharedProcess", "TestServiceRestartsWhenever", "TestSelfTest"},
+			"TestEndpointsLostInASharedProcess", "TestServiceRestartsWhenever", "TestSelfTest", "TestReboot"},
 		Why: "it would interrupt the machine's pods; a join asks it: `windows`, `windows-vm`"},
 	{What: "A network that is made again under the adapter of the deleted one is refused for seconds",
 		SelfTest: "network", Tests: []string{"TestFormerNetwork", "TestSwitchesOfOthers", "TestHNSNetworkReplaced"}},
@@ -57,4 +57,7 @@ var Claims = []Claim{
 	{What: "The ssh-agent of Windows listens on a pipe and sets no variable",
 		Tests: []string{"TestWindowsAgent", "TestControllerUnderWine"},
 		Why:   "it is about the machine that nodejoin runs on, not about a node"},
+	{What: "A virtual switch swallows the routes that programs have added over its adapter",
+		Tests: []string{"TestMetadataRoutes", "TestMetadataRoutesInterrupted"},
+		Why:   "needs a machine of a cloud, and one that can lose its connection"},
 }
