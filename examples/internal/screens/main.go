@@ -68,13 +68,25 @@ const readme = "readme"
 // stored is a file of ../../screens.
 type stored struct{ name, text string }
 
+// build builds the program in a folder.
+func build(ctx context.Context, repository, folder string) (program string, err error) {
+	program, err = filepath.Abs(filepath.Join(folder, "nodejoin"))
+	if err != nil {
+		return "", err
+	}
+	c := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/nodejoin")
+	c.Dir = repository
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
 // take builds the program, plays the scenes at these sizes, and returns the files in their order.
 func take(ctx context.Context, repository, tmp string, sizes []size) ([]stored, error) {
-	program := filepath.Join(tmp, "nodejoin")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/nodejoin")
-	build.Dir = repository
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	program, err := build(ctx, repository, tmp)
+	if err != nil {
+		return nil, err
 	}
 	taken := make([][]shot, len(sizes))
 	errs := make([]error, len(sizes))

@@ -182,16 +182,19 @@ func upgrade(ctx context.Context, w *world) []line {
 	return t.lines()
 }
 
-// lockHeld and interrupted share a run that waits for a file.
-func lockHeld(ctx context.Context, w *world) []line {
-	w.write("prod/wait.join.hcl", `
+// waits is a step that waits for a file, long enough to do something meanwhile.
+const waits = `
 step "file_ready" "inventory" {
   on      = node.win
   path    = "C:\\inventory\\done.txt"
   timeout = "30m"
   after   = ["motd"]
 }
-`)
+`
+
+// lockHeld and interrupted share a run that waits for a file.
+func lockHeld(ctx context.Context, w *world) []line {
+	w.write("prod/wait.join.hcl", waits)
 	w.edit("prod/prod.join.hcl", "was joined by", "is a node by")
 	first, second := w.open(), w.open()
 	w.start(ctx, first, "apply", "--auto-approve", "prod")

@@ -33,11 +33,6 @@ type world struct {
 
 func newWorld(dir, repository, program string, s size) (*world, error) {
 	w := &world{size: s, dir: dir, program: program}
-	program, err := filepath.Abs(program)
-	if err != nil {
-		return nil, err
-	}
-	w.program = program
 	w.env = []string{"HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, ".state"), "TERM=xterm-256color",
 		"LANG=C.UTF-8", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "TZ=UTC",
 		"GOGC=400"} // fifty small machines: processor time counts, not memory

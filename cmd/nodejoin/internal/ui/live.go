@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -21,12 +22,15 @@ type live struct {
 	above   []string // lines to print
 	program *tea.Program
 	done    chan struct{}
+	release func() // restores the terminal
 }
 
 func newLive(t *Term, w Work) *live {
 	l := &live{t: t, state: newLiveState(w, time.Now()), done: make(chan struct{})}
+	out, release := holdStill(t.Err)
+	l.release = release
 	// The command reads its own input and handles signals itself.
-	l.program = tea.NewProgram(&liveModel{l: l}, tea.WithInput(nil), tea.WithOutput(t.Err), tea.WithoutSignalHandler(),
+	l.program = tea.NewProgram(&liveModel{l: l}, tea.WithInput(nil), tea.WithOutput(out), tea.WithoutSignalHandler(),
 		tea.WithoutCatchPanics(), tea.WithWindowSize(t.Width(), t.Height()))
 	t.show(l)
 	go func() {
@@ -62,11 +66,18 @@ func stays(e event.Event) bool {
 	return false
 }
 
-// Close takes the moving lines away.
+// Close takes the moving lines away. A notice that comes meanwhile is printed after them.
 func (l *live) Close() {
-	l.t.show(nil)
 	l.program.Send(liveEnd{})
 	<-l.done
+	l.release()
+	l.t.show(nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.above {
+		fmt.Fprintln(l.t.Err, s)
+	}
+	l.above = nil
 }
 
 // notice prints a line above the moving ones.
@@ -83,6 +94,7 @@ func (l *live) abandon() {
 	case <-l.done:
 	case <-time.After(time.Second): // the terminal takes no more
 	}
+	l.release()
 }
 
 // liveTick asks for the next frame, liveEnd for the end.
@@ -155,5 +167,6 @@ func (m *liveModel) View() tea.View {
 	defer m.l.mu.Unlock()
 	f := frame{width: m.width, height: m.height, color: m.l.t.ErrColor, ascii: !m.l.t.UTF8}
 	v.SetContent(strings.Join(f.draw(m.l.state, time.Now()), "\n"))
+	v.Cursor = tea.NewCursor(0, 0) // see holdStill
 	return v
 }

@@ -28,7 +28,9 @@ func (f frame) draw(s *liveState, now time.Time) []string {
 			work = append(work, h)
 		}
 	}
-	room := max(f.height-5, 1)
+	// Half the window: once the window is half as wide, a frame has twice as many lines, and what scrolls away cannot
+	// be erased. Ten hosts at once are usual, and have a line each in every window.
+	room := max(min(f.height-5, max(f.height/2-3, 10)), 1)
 	if len(work) > room {
 		room--
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,14 @@ func (v *terminal) lines() string {
 	return strings.TrimRight(strings.Join(out, "\n"), "\n")
 }
 
+// cursor is where the cursor stands.
+func (v *terminal) cursor() (x, y int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := v.e.CursorPosition()
+	return p.X, p.Y
+}
+
 func (v *terminal) until(t *testing.T, what string, ok func(screen string) bool) {
 	t.Helper()
 	var have string
@@ -214,6 +223,9 @@ func TestLive(t *testing.T) {
 			strings.Contains(s, "Applying  0/2 hosts") && strings.Contains(s, `files  A very long title\nwith a line feed`) &&
 			strings.Contains(s, "1.5 MB/3.0 MB")
 	})
+	if x, y := v.cursor(); x != 0 || y != 4 {
+		t.Errorf("the cursor stands at column %d of line %d, not where the frame begins:\n%s", x, y, v.lines())
+	}
 	term.Notice("Stopping")
 	v.until(t, "a notice above", func(s string) bool { return strings.Contains(s, "Stopping\nApplying") })
 	l.Close()
@@ -239,6 +251,32 @@ func TestLiveAbandoned(t *testing.T) {
 		t.Error("the cursor is hidden")
 	}
 }
+
+// TestNoticeAtTheEnd: a notice that comes while the moving lines are taken away is printed after them.
+func TestNoticeAtTheEnd(t *testing.T) {
+	v := &terminal{e: vt.NewEmulator(80, 24)}
+	fmt.Fprintln(v, "$ nodejoin apply")
+	var term *Term
+	var ends atomic.Bool
+	term = &Term{Err: writerFunc(func(p []byte) (int, error) {
+		if ends.CompareAndSwap(true, false) { // p takes the lines away
+			term.Notice("\nStopping")
+		}
+		return v.Write(p)
+	})}
+	l := newLive(term, Work{Title: "Applying", Hosts: []string{"a", "b"}})
+	l.Emit(event.HostState{Host: "a", State: "connecting"})
+	v.until(t, "a frame", func(s string) bool { return strings.Contains(s, "connecting") })
+	ends.Store(true)
+	l.Close()
+	if have, want := v.lines(), "$ nodejoin apply\n\nStopping"; have != want {
+		t.Errorf("have\n%s\nwant\n%s", have, want)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // TestWriteHosts: if there are few hosts, each has a line; if there are many, hosts with the same result share one.
 func TestWriteHosts(t *testing.T) {
