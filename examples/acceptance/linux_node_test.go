@@ -3,7 +3,9 @@ package acceptance_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -162,7 +164,8 @@ profile "linux" {
   kubelet {
     config = {
       failCgroupV1 = false
-      evictionHard = { "nodefs.available" = "1Mi" }
+      # Beside a file of kubeadm these are merged with the defaults, so both are named.
+      evictionHard = { "nodefs.available" = "1Mi", "imagefs.available" = "1Mi" }
     }
   }
   kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }
@@ -246,7 +249,11 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	if node.Labels["example.com/pool"] != "linux" || node.Spec.Unschedulable {
 		b.t.Errorf("the Node has labels %v, unschedulable %v", node.Labels, node.Spec.Unschedulable)
 	}
-	config, err := os.ReadFile(b.machine.Path("/var/lib/kubelet/config.yaml"))
+	const dir = "/var/lib/kubelet"
+	config, err := os.ReadFile(b.machine.Path(dir + "/config.conf.d/50-nodejoin.conf"))
+	if errors.Is(err, fs.ErrNotExist) { // it has a join by kubeadm only
+		config, err = os.ReadFile(b.machine.Path(dir + "/config.yaml"))
+	}
 	if err != nil || !strings.Contains(string(config), "cgroupDriver: '"+driver+"'") {
 		b.t.Errorf("the kubelet's control groups, want driver %s: %v\n%s", driver, err, config)
 	}

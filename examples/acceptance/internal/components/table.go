@@ -86,6 +86,7 @@ var table = []component{
 	{"kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", stampKubernetes},
 	{"kubelet.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
 	{"kube-proxy.exe", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
+	{"kubeadm", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},
 	{"kubeadm.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},
 	{"kubelet-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
 	{"kube-proxy-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},

@@ -74,8 +74,8 @@ const (
 var linux = []release{
 	{KubernetesNode, "kubernetes-node-linux-amd64.tar.gz",
 		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
-		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy"}, {"kubernetes/node/bin/kubelet", "kubelet"},
-			{"kubernetes/LICENSES", ""}}},
+		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy"}, {"kubernetes/node/bin/kubeadm", "kubeadm"},
+			{"kubernetes/node/bin/kubelet", "kubelet"}, {"kubernetes/LICENSES", ""}}},
 	{Containerd, "containerd-" + components.Containerd + "-linux-amd64.tar.gz",
 		[]string{"bin/"},
 		[]member{{"bin/containerd", "containerd"}, {"bin/containerd-shim-runc-v2", "containerd-shim-runc-v2"},

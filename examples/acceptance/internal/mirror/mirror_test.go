@@ -41,7 +41,8 @@ func TestMake(t *testing.T) {
 			Flanneld:   nil,
 		},
 		"linux": {
-			KubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubelet", "kubernetes/LICENSES"},
+			KubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubeadm",
+				"kubernetes/node/bin/kubelet", "kubernetes/LICENSES"},
 			Containerd:     {"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"},
 			CNIPlugins:     {"./bridge", "./host-local", "./loopback", "./portmap", "./README.md"},
 			FlannelCNI:     nil,
