@@ -43,11 +43,11 @@ func TestMake(t *testing.T) {
 		"linux": {
 			KubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubeadm",
 				"kubernetes/node/bin/kubelet", "kubernetes/LICENSES"},
-			Containerd:     {"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"},
-			CNIPlugins:     {"./bridge", "./host-local", "./loopback", "./portmap", "./README.md"},
-			FlannelCNI:     nil,
-			Flanneld:       nil,
-			Runc:           nil,
+			Containerd: {"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr"},
+			CNIPlugins: {"./bridge", "./host-local", "./loopback", "./portmap", "./README.md"},
+			FlannelCNI: nil,
+			Flanneld:   nil,
+			Runc:       nil,
 		},
 		Others: {
 			OldKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
