@@ -67,6 +67,27 @@ func TestArrange(t *testing.T) {
 	})
 }
 
+// TestArrangeWell: a box that comes after none stands above the one that needs it, a line past other boxes is
+// straight, and no lines cross that need not.
+func TestArrangeWell(t *testing.T) {
+	after := [][]int{nil, {0}, {1}, {2}, {3}, {0}, nil, {4, 5, 6}}
+	widths := []float64{200, 100, 120, 90, 100, 150, 84, 100}
+	l := arrange(widths, after, make([]int, len(after)))
+	if have, want := l.places[6].row, l.places[7].row-1; have != want {
+		t.Errorf("the lone box is in row %d, not %d", have, want)
+	}
+	if n := l.crossings(); n != 0 {
+		t.Errorf("%d crossings", n)
+	}
+	for _, line := range l.lines {
+		for k := 2; k < len(line)-1; k++ {
+			if a, b := l.places[line[k-1]], l.places[line[k]]; max(a.x-b.x, b.x-a.x) > 10 {
+				t.Errorf("the line %v has a bend in row %d: %.0f and %.0f", line, b.row, a.x, b.x)
+			}
+		}
+	}
+}
+
 // reach lists for each box all boxes that come before it.
 func reach(after [][]int) [][]int {
 	out := make([][]int, len(after))

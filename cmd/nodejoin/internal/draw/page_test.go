@@ -2,6 +2,7 @@ package draw
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"nodejoin/steps"
 )
 
-// TestPageInBrowser: the page of 3 different nodes and of 300 equal ones fits windows of three widths.
+// TestPageInBrowser: the page of 3 different nodes and of 300 equal ones fits windows of four widths.
 func TestPageInBrowser(t *testing.T) {
 	took := func(_, step string) time.Duration { return time.Duration(len(step)) * time.Second }
 	three := nodes(3)
@@ -20,12 +21,15 @@ func TestPageInBrowser(t *testing.T) {
 			three.Nodes[i].Steps = append(three.Nodes[i].Steps, steps.Spec{ID: id, Kind: "file", After: []string{"dir"}})
 		}
 	}
+	for k := range 9 { // boxes of the first row, up to the drawing's upper right corner
+		three.Nodes[0].Steps = append(three.Nodes[0].Steps, steps.Spec{ID: fmt.Sprintf("first_%d", k), Kind: "file"})
+	}
 	for _, c := range []*plan.Compiled{three, nodes(300)} {
 		var b bytes.Buffer
 		if err := HTML(&b, c, took); err != nil {
 			t.Fatal(err)
 		}
-		for _, width := range []int{1400, 900, 480} {
+		for _, width := range []int{1700, 1400, 900, 480} {
 			pagetest.Check(t, b.Bytes(), width)
 		}
 	}

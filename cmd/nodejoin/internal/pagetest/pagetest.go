@@ -19,6 +19,7 @@ import (
 type seen struct {
 	Wide    int      // how far the page is wider than its window, in pixels
 	Outside []string // marked elements that are not in the window, from left to right
+	Covered []string // boxes of a drawing that a button covers
 	Dim     []string // texts with too little contrast
 	Texts   int      // that were measured
 }
@@ -61,9 +62,9 @@ func Check(t *testing.T, page []byte, width int) {
 		if m == nil || json.Unmarshal([]byte(strings.ReplaceAll(m[1], "&quot;", `"`)), &s) != nil {
 			t.Fatalf("%d pixels, %s: nothing was measured:\n%.2000s", width, name, out)
 		}
-		if s.Wide > 0 || len(s.Outside) > 0 || len(s.Dim) > 0 || s.Texts == 0 {
-			t.Errorf("%d pixels, %s: %d too wide, outside %q, hard to read %q, of %d texts", width, name, s.Wide, s.Outside,
-				s.Dim, s.Texts)
+		if s.Wide > 0 || len(s.Outside) > 0 || len(s.Covered) > 0 || len(s.Dim) > 0 || s.Texts == 0 {
+			t.Errorf("%d pixels, %s: %d too wide, outside %q, covered %q, hard to read %q, of %d texts", width, name, s.Wide,
+				s.Outside, s.Covered, s.Dim, s.Texts)
 		}
 	}
 }
