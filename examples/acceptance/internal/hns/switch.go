@@ -1,6 +1,8 @@
 package hns
 
 import (
+	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"time"
@@ -163,4 +165,23 @@ func (s *Server) follow() error {
 		return s.onSwitch(s.adapter)
 	}
 	return s.onSwitch("")
+}
+
+// Alter has f change the network of that name, as another program can that makes it again with other settings. With
+// false it deletes it, with its endpoints.
+func (s *Server) Alter(name string, f func(network Object) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, o := range s.objects["Network"] {
+		if have, _ := o["Name"].(string); !strings.EqualFold(have, name) {
+			continue
+		}
+		if !f(o) {
+			s.remove("Network", id)
+			maps.DeleteFunc(s.objects["Endpoint"], func(_ string, e Object) bool { return e["HostComputeNetwork"] == id })
+		}
+		o["Subnets"] = subnets1(o)
+		return s.follow()
+	}
+	return fmt.Errorf("there is no network %s", name)
 }
