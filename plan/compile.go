@@ -58,6 +58,7 @@ func (c *compiler) run(alone bool) *Compiled {
 	}
 	c.findImages(out)
 	c.judgeLock()
+	c.contained(out)
 	// With errors or unknown values, what seems unused may be used by something that was not read.
 	if !c.List.HasErrors() && len(c.Unvalued)+len(c.Unread) == 0 {
 		c.idle(stepBlocks)

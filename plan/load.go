@@ -32,7 +32,10 @@ func (p *Plan) load(path string, d *eval.Diags) {
 		d.Fail(hcl.Range{}, "no plan", "%s", err)
 		return
 	}
-	p.files.Confined = p.opt.Untrusted
+	p.files.Confined, p.files.Note = p.opt.Untrusted, p.opt.Note
+	if b := p.opt.Bundle; b != nil {
+		p.files.Root, p.files.Own = b.Root, b.Own
+	}
 	p.readLock(files, d)
 	var bodies []hcl.Body
 	for _, name := range files {

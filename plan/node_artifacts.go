@@ -204,7 +204,7 @@ func (c *compiler) unusedArtifacts() {
 		c.Fail(c.Mirror.Range, "block without effect", "Every artifact of the plan has its own url or file, so nothing "+
 			"is taken from the mirror. Remove the mirror block, or the url or file of the artifacts that it holds.")
 	}
-	if c.used["mirror"] && c.Mirror.Path != "" {
+	if c.used["mirror"] && c.Mirror.Path != "" && c.opt.Bundle == nil {
 		switch fi, err := c.Files.Stat(c.Mirror.Path); { // missing files in it are reported when the hosts are checked
 		case errors.Is(err, fs.ErrNotExist):
 			c.Warn(c.Mirror.Range, "mirror is not there", "The folder %s does not exist on this machine, so nothing could "+

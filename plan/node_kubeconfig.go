@@ -71,7 +71,7 @@ func (c *compiler) nodeKubeconfig(m *block.Machine, j *recipe.Join) bool {
 	if g.Folder {
 		path = filepath.Join(path, m.Name+".conf")
 	}
-	src, err := c.Files.Read(path)
+	src, err := c.Files.ReadOwn(path)
 	if err != nil {
 		c.FailOn(m.Name, g.S.At("path"), "unreadable kubeconfig", "The kubeconfig for node %q cannot be read: %v.", m.Name,
 			err)
@@ -166,7 +166,7 @@ func (c *compiler) inline(dir string, head *kubeconfigHead, user *kubeconfigUser
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		src, err := c.Files.Read(path)
+		src, err := c.Files.ReadOwn(path)
 		if err != nil {
 			return "its " + p.what + " cannot be read: " + err.Error()
 		}

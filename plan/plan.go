@@ -50,6 +50,13 @@ type Options struct {
 	Untrusted bool
 	// Locking is for 'nodejoin lock': artifacts need no digest, and the lock need not fit.
 	Locking bool
+	// Note is told each file that is a part of the plan, with its absolute path; nil = nobody wants to know. Keys,
+	// kubeconfigs and what else the plan names by an absolute path are files of this machine.
+	Note func(file string)
+	// Bundle is where artifacts and images are, for a plan from a bundle; nil = it is not from one.
+	Bundle *Bundle
+	// Offline: a plan is refused that would have hosts or this machine read anything by an address.
+	Offline bool
 	// Limits bound what compiling may take; the zero value stands for DefaultLimits.
 	Limits Limits
 }

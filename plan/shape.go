@@ -30,6 +30,7 @@ func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
 	if c.Cluster.JoinFile != nil && !c.nodeKubeconfig(m, &in.Join) {
 		return nil, &shape{}
 	}
+	in.Bundled = c.bundled(m)
 	key, err := recipe.ShapeKey(in)
 	key = m.Connection.Type + " " + key // on which the agent depends
 	s := c.shapes[key]

@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/cmd/nodejoin/internal/resume"
 	"nodejoin/cmd/nodejoin/internal/runlog"
 	"nodejoin/cmd/nodejoin/internal/selection"
@@ -42,10 +44,15 @@ type app struct {
 	log          *runlog.Log
 	parallel     parallelFlag
 	untrusted    bool              // --untrusted
+	offline      bool              // --offline
 	unvalued     bool              // of validate: variables may be without a value
 	downgrade    bool              // --allow-downgrade
 	pruneChanged bool              // --prune-changed
 	drain        kube.DrainOptions // of commands whose changes interrupt pods
+
+	note   map[string]bool    // files of the plan, as it is read; nil = nobody wants to know
+	bundle *planbundle.Opened // that the plan is in; nil = none
+	agent  connect.Agents     // nil = those of this nodejoin
 
 	clusterAt  string                           // place of the cluster block in the plan; load sets it
 	digest     string                           // of the plan's files; load sets it

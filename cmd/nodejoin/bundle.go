@@ -1,162 +1,167 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
-	"time"
 
-	"nodejoin/cmd/nodejoin/internal/bundle"
-	"nodejoin/cmd/nodejoin/internal/history"
-	"nodejoin/cmd/nodejoin/internal/jsonout"
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/mirror"
+	"nodejoin/cmd/nodejoin/internal/planbundle"
+	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/steps/collect"
-	"nodejoin/steps/engine"
+	"nodejoin/steps/artifact"
 )
 
-// bundleRuns is how many of the last runs a bundle has.
-const bundleRuns = 3
+// bundleCommand is one run of bundle.
+type bundleCommand struct {
+	*app
+	out, check string
+	split      planbundle.Size
+	noImages   bool
 
-// bugReport is the bundle of one run of logs.
-type bugReport struct {
-	*bundle.Bundle
+	meter mirror.Meter
 }
 
-// newBundle starts with what this computer has: the plan, versions, the last runs.
-func (a *app) newBundle(args []string, c *plan.Compiled, now time.Time) (*bugReport, error) {
-	path := planArg(args)
-	vars, err := a.variables()
+func newBundle(a *app) *cobra.Command {
+	x := &bundleCommand{app: a}
+	c := &cobra.Command{
+		Use:   "bundle [PLAN] -o FILE.tar",
+		Short: "Pack a plan with all that it installs into one file",
+		Long: `Packs into one file what a site without internet access needs: the plan with its lock,
+modules and templates, the artifacts and container images that the lock names, the agents for
+the hosts, and nodejoin itself. Every command that takes a plan takes the file in its place:
+'nodejoin apply FILE.tar' reaches the hosts and the API server, and nothing else.
+
+The file is an OCI image layout. The same plan gives the same bytes. It appears when it is
+complete, and an interrupted run is continued by the next. Give --split the size of the media
+for FILE.tar.001, FILE.tar.002 and so on, which are read together.
+
+Keys, kubeconfigs, --var and --var-file are not in it: give them where it is used. Relative
+paths to them start from its folder there. Files of values beside the plan are in it, so that
+only this user may read the file.
+
+The lock must have the images ('nodejoin lock --images'), which are read from their registries
+with the logins of docker on this machine.
+
+--check FILE.tar verifies a bundle: all digests, and that it has all that its lock demands.
+
+The exit code is 0 if all is well, 1 if something cannot be read or is damaged, and 3 if the plan
+is not valid.`,
+		Example: `  nodejoin bundle plans/prod -o prod.tar
+  nodejoin bundle plans/prod -o prod.tar --split 4GB    for media of this size
+  nodejoin bundle --check prod.tar`,
+		RunE: x.run,
+	}
+	a.planFlags(c)
+	f := c.Flags()
+	f.StringVarP(&x.out, "out", "o", "", "`file` of the bundle")
+	f.Var(&x.split, "split", "largest `size` of a file, for example 650MB or 4GB; default one file")
+	f.StringVar(&x.check, "check", "", "verify the bundle in `file`")
+	f.BoolVar(&x.noImages, "no-images", false, "leave out the container images: the hosts have a registry")
+	return c
+}
+
+func (x *bundleCommand) run(c *cobra.Command, args []string) error {
+	switch {
+	case x.check != "" && (x.out != "" || len(args) > 0):
+		return usageError{c, errors.New("--check takes the bundle and nothing else")}
+	case x.check != "":
+		return x.verify(c.Context())
+	case x.out == "":
+		return usageError{c, errors.New("-o is missing: the file of the bundle")}
+	}
+	p, files, err := x.read(c.Context(), args)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles, Environment: a.environment,
-		Env: lookupEnv, Version: version})
-	if diags.HasErrors() {
-		return nil, fmt.Errorf("the plan was changed while it was read: %w", diags)
-	}
-	b := &bugReport{bundle.New(knownSecrets(p, vars, c))}
-	b.Add("about.txt", about(c, now))
-	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
-		if plan.IsFile(name) { // files of values may hold secrets
-			b.Add("plan/"+filepath.Base(name), string(p.Shown(name)))
-		}
-	}
-	b.runs(a.planRuns(args))
-	return b, nil
+	return x.bundleFailed(c.Context(), x.write(c.Context(), args, p, files))
 }
 
-// knownSecrets are the sensitive values that this run knows, by --var, the environment and
-// the plan. They are removed from everything.
-func knownSecrets(p *plan.Plan, vars map[string]string, c *plan.Compiled) []string {
-	var out []string
-	for name, value := range vars {
-		if p.Sensitive(name) {
-			out = append(out, value)
-		}
+// read compiles the plan, once to see which files it has, and once as from a bundle.
+func (x *bundleCommand) read(ctx context.Context, args []string) (*plan.Compiled, []string, error) {
+	if planbundle.Is(planArg(args)) {
+		return nil, nil, fmt.Errorf("%s is a bundle already", ui.CleanLine(planArg(args)))
 	}
-	const fromEnv = "NODEJOIN_VAR_"
-	for _, v := range os.Environ() {
-		name, value, _ := strings.Cut(v, "=")
-		if variable, ok := strings.CutPrefix(name, fromEnv); ok && p.Sensitive(variable) {
-			out = append(out, value)
-		}
-	}
-	for _, n := range c.Nodes {
-		out = append(out, collect.Secrets(n.Steps)...)
-		if s := n.Connection.SSH; s != nil {
-			out = append(out, loginSecrets(s.PasswordEnv, s.PassphraseEnv)...)
-			if s.Become != nil {
-				out = append(out, loginSecrets(s.Become.PasswordEnv)...)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// loginSecrets are the values of environment variables; a name may be "".
-func loginSecrets(names ...string) []string {
-	var out []string
-	for _, name := range names {
-		if value, ok := lookupEnv(name); ok && name != "" {
-			out = append(out, value)
-		}
-	}
-	return out
-}
-
-// about is the start of a bug report: what the file has, and what a person must add.
-func about(c *plan.Compiled, now time.Time) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "nodejoin %s on %s/%s, %s\n", version, runtime.GOOS, runtime.GOARCH, now.Format(time.RFC3339))
-	if c.Cluster != nil {
-		fmt.Fprintf(&s, "cluster %q: Kubernetes %s, pod network %s\n", c.Cluster.Name, c.Cluster.Version, c.Cluster.PodCIDR)
-	}
-	for _, n := range c.Nodes {
-		fmt.Fprintf(&s, "node %s: %s/%s, connection %s\n", n.Name, n.OS, n.Arch, n.Connection.Type)
-	}
-	s.WriteString(`
-In this file:
-  plan/                        the plan: versions, network and runtime
-  history/                     the last runs
-  NODE/facts.json              operating system, build, addresses
-  NODE/check.json              every step, checked again
-  NODE/cluster/                version of the API server, the Node, its events and pods
-  NODE/network/                addresses, routes, open ports, HNS endpoints
-  NODE/services/ files/ hns/ firewall/ env/   as they are on the machine
-  NODE/runtime/images.json     images of the container runtime
-  NODE/events/                 event log of Windows: the service control manager, the node's services
-  NODE/logs/                   the ends of the logs
-  missing.txt                  what could not be collected, and why
-
-Please add: what you did, what you expected, what happened instead, since when, and what
-had changed before. To report a problem of Windows nodes to Kubernetes itself, label the
-issue with the comment "/sig windows".
-`)
-	return s.String()
-}
-
-// runs adds the last runs of the plan.
-func (b *bugReport) runs(runs []history.Run, err error) {
+	x.note = map[string]bool{}
+	p, err := x.loadLocked(ctx, args)
 	if err != nil {
-		b.Missing("history", err.Error())
-		return
+		return nil, nil, err
 	}
-	for _, r := range runs[max(0, len(runs)-bundleRuns):] {
-		b.JSON("history/"+r.Head.Holder.Run+".json", jsonout.OfRun(r, runResult(r), true))
+	if !x.noImages && len(p.Lock.Images) == 0 && p.Cluster != nil {
+		return nil, nil, fmt.Errorf("the lock has no container images; run 'nodejoin lock --images %s', "+
+			"or give --no-images where the hosts have a registry", ui.CleanLine(planArg(args)))
 	}
+	if x.noImages {
+		p.Lock.Images = nil
+	}
+	files := slices.Sorted(maps.Keys(x.note))
+	path, opt, err := x.planAt(ctx, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if diags, texts := planbundle.Contained(path, opt, files, p.Lock); diags.HasErrors() {
+		x.problems(ui.FromHCL(diags), texts)
+		return nil, nil, exitError(exitInvalid)
+	}
+	return p, files, nil
 }
 
-// planRuns are the recorded runs of the plan, oldest first.
-func (a *app) planRuns(args []string) ([]history.Run, error) {
-	path, err := planPath(args)
+// write collects what the bundle has, and writes it.
+func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compiled, files []string) error {
+	store := artifact.New(artifact.Options{Direct: true})
+	defer store.Close()
+	spool, err := os.MkdirTemp(filepath.Dir(x.out), ".nodejoin-bundle-*")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	root, err := history.Root()
+	defer func() { _ = os.RemoveAll(spool) }() // what stays is in the way of nothing
+	path, err := filepath.Abs(planArg(args))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return history.Runs(root, path, a.environment)
+	contents, err := (&planbundle.Collector{Plan: p, Path: path, Files: files, Version: version,
+		Registry: &registry.Client{Transport: store.Transport()}, Open: store.Open, OpenAt: store.OpenAt,
+		Spool: spool}).Collect(ctx)
+	if err != nil {
+		return err
+	}
+	w := &planbundle.Writer{Split: int64(x.split), Progress: func(n int64) {
+		if x.meter.Add(n) {
+			x.term.Notice(x.meter.String() + " written.")
+		}
+	}}
+	sum, err := w.Write(ctx, x.out, contents)
+	if err != nil {
+		return err
+	}
+	x.term.Say("Wrote %s: %s. Its digest is %s.", ui.CleanLine(x.out), contents, sum)
+	return nil
 }
 
-func (b *bugReport) host(c *plan.Compiled, g engine.Collected) {
-	dir := g.Node.Name + "/"
-	if g.Err != nil {
-		p := ui.ProblemOf(g.Err)
-		b.Missing(dir+"the machine", p.Summary+": "+p.Detail)
+// verify checks a bundle, and compiles its plan from it.
+func (x *bundleCommand) verify(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "nodejoin-bundle-*")
+	if err != nil {
+		return err
 	}
-	if g.Check.Err != nil {
-		p := ui.ProblemOf(g.Check.Err)
-		b.Missing(dir+"the check of all steps", p.Summary+": "+p.Detail)
+	defer func() { _ = os.RemoveAll(dir) }() // what stays is in the way of nothing
+	b, err := planbundle.Check(ctx, x.check, dir)
+	if err == nil {
+		err = x.useBundle(x.check, b)
 	}
-	b.JSON(dir+"check.json", jsonout.OfPlan(c, &engine.Report{Hosts: []engine.HostReport{g.Check}}))
-	for _, p := range g.Parts {
-		b.Part(dir, p)
+	if err != nil {
+		return x.bundleFailed(ctx, err)
 	}
+	if _, err := x.load(ctx, []string{x.check}); err != nil {
+		return err
+	}
+	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)
+	return nil
 }

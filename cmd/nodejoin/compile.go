@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/cmd/nodejoin/internal/program"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -43,14 +44,11 @@ func (a *app) planName(args []string) string {
 func (a *app) compile(ctx context.Context, args []string) (
 	*plan.Compiled, hcl.Diagnostics, map[string]*hcl.File, error,
 ) {
-	vars, err := a.variables()
+	path, opt, err := a.planAt(ctx, args)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: a.varFiles,
-		Environment: a.environment, Env: a.lookupEnv,
-		Agent: connect.Agent(ctx), Untrusted: a.untrusted, Unvalued: a.unvalued, Version: version,
-		Program: program.Runner(ctx)})
+	p, diags := plan.Load(path, opt)
 	if p == nil {
 		return nil, diags, nil, nil
 	}
@@ -61,6 +59,29 @@ func (a *app) compile(ctx context.Context, args []string) (
 		diags = append(diags, more...)
 	}
 	return c, diags, p.Files(), nil
+}
+
+// planAt is the path of the plan that the arguments name, and what it is read with. A bundle is unpacked for that.
+func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.Options, err error) {
+	vars, err := a.variables()
+	if err != nil {
+		return "", opt, err
+	}
+	opt = plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Untrusted: a.untrusted,
+		Unvalued: a.unvalued, Version: version, Offline: a.offline, Program: program.Runner(ctx),
+		Agent: connect.Agent(ctx, a.agent)}
+	if a.note != nil {
+		opt.Note = func(file string) { a.note[file] = true }
+	}
+	path = planArg(args)
+	if planbundle.Is(path) {
+		if err := a.openBundle(ctx, path); err != nil {
+			return "", opt, err
+		}
+		path, opt.Bundle, opt.Offline = a.bundle.PlanPath(), a.bundle.Bundle(), true
+	}
+	opt.Environment = a.environment
+	return path, opt, nil
 }
 
 // anyAgent stands for the agents of a plan that is only compiled: building a real one

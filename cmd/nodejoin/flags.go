@@ -65,6 +65,7 @@ func (a *app) planFlags(c *cobra.Command) {
 	f.StringVar(&a.environment, "env", "",
 		"the plan's environment `name`: reads env/NAME.joinvars beside the plan, and keeps to the nodes of this environment")
 	_ = c.RegisterFlagCompletionFunc("env", completeEnvironment)
+	f.BoolVar(&a.offline, "offline", false, "reach nothing but the hosts and the API server; a bundle implies it")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return usageError{c, errOnePlan}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/cmd/nodejoin/internal/firstplan"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 )
@@ -52,7 +51,7 @@ the digests.`,
 }
 
 func (i *initializer) run(c *cobra.Command, folder string) error {
-	if err := requireNoPlan(folder); err != nil {
+	if err := firstplan.RequireNone(folder); err != nil {
 		return err
 	}
 	if err := i.answer(c); err != nil {
@@ -70,7 +69,7 @@ func (i *initializer) run(c *cobra.Command, folder string) error {
 	if err := i.validate(name, src); err != nil {
 		return err
 	}
-	if err := create(name, src); err != nil {
+	if err := firstplan.Create(name, src); err != nil {
 		return err
 	}
 	i.term.Say("Wrote %s.", ui.CleanLine(name))
@@ -97,29 +96,6 @@ func (i *initializer) lock(ctx context.Context, folder string) error {
 	}
 	i.term.Say("Next: nodejoin lock %s, which notes the digests of what it installs; then validate, plan and apply.",
 		ui.CleanLine(folder))
-	return nil
-}
-
-// requireNoPlan refuses a folder that has a plan: all files of a folder are one plan.
-func requireNoPlan(folder string) error {
-	switch fi, err := os.Stat(folder); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !fi.IsDir():
-		return fmt.Errorf("%s is not a folder", folder)
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), plan.Suffix) {
-			return fmt.Errorf("%s already exists, and all files of a folder are one plan; name another folder",
-				filepath.Join(folder, e.Name()))
-		}
-	}
 	return nil
 }
 
@@ -156,25 +132,4 @@ func (i *initializer) validate(name string, src []byte) error {
 		return exitError(exitInvalid)
 	}
 	return nil
-}
-
-// create writes a new file, and makes its folder.
-func create(name string, data []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			_ = os.Remove(name)
-		}
-	}()
-	_, err = f.Write(data)
-	return err
 }

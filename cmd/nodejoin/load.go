@@ -47,6 +47,16 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	return c, nil
 }
 
+// loadLocked is load for a plan that must have a lock.
+func (a *app) loadLocked(ctx context.Context, args []string) (*plan.Compiled, error) {
+	p, err := a.load(ctx, args)
+	if err == nil && p.Lock == nil {
+		err = fmt.Errorf("the plan has no lock, which says what its artifacts are; run 'nodejoin lock %s'",
+			ui.CleanLine(planArg(args)))
+	}
+	return p, err
+}
+
 // unverified are the artifacts whose digests in a lock nobody vouches for, each once.
 func unverified(f *lock.File) (names []string) {
 	if f == nil {

@@ -3,11 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +21,7 @@ type mirrorCommand struct {
 	parallel int
 
 	fetched int
-	meter   meter
+	meter   mirror.Meter
 }
 
 func newMirror(a *app) *cobra.Command {
@@ -68,13 +64,9 @@ func (x *mirrorCommand) run(c *cobra.Command, args []string) error {
 	case x.parallel < 1 || x.parallel > 32:
 		return usageError{c, errors.New("--parallel must be from 1 to 32")}
 	}
-	p, err := x.load(c.Context(), args)
+	p, err := x.loadLocked(c.Context(), args)
 	if err != nil {
 		return err
-	}
-	if p.Lock == nil {
-		return fmt.Errorf("the plan has no lock, which says what its artifacts are; run 'nodejoin lock %s'",
-			ui.CleanLine(planArg(args)))
 	}
 	items, others := mirror.Items(p)
 	if len(others) > 0 {
@@ -99,8 +91,8 @@ func (x *mirrorCommand) target(store *artifact.Store) (mirror.Target, error) {
 		x.fetched++
 		x.term.Say("Wrote %s (%s for %s, %d bytes).", ui.CleanLine(it.File), it.Name, it.Platform, it.Size)
 	}, Progress: func(n int64) {
-		if x.meter.add(n) {
-			x.term.Notice(fmt.Sprintf("%d MB read.", x.meter.read>>20))
+		if x.meter.Add(n) {
+			x.term.Notice(x.meter.String() + " read.")
 		}
 	}}
 	address, is := strings.CutPrefix(x.to, artifact.OCIScheme)
@@ -138,65 +130,14 @@ func (x *mirrorCommand) compare(ctx context.Context, f mirror.Target, items []mi
 
 // fill reads what a mirror lacks.
 func (x *mirrorCommand) fill(ctx context.Context, f mirror.Target, items []mirror.Item) error {
-	x.meter.shown = time.Now()
 	err := f.Fill(ctx, items)
 	switch {
 	case ctx.Err() != nil:
 		return exitError(exitInterrupted)
 	case err != nil:
-		x.problems(mirrorProblems(err), nil)
+		x.problems(mirror.Problems(err), nil)
 		return exitError(exitFailed)
 	}
 	x.term.Say("Complete: %d files, %d of them new.", len(items), x.fetched)
 	return nil
-}
-
-// meter decides when to say how much was read.
-type meter struct {
-	read  int64
-	shown time.Time
-}
-
-const meterPause = 5 * time.Second
-
-func (m *meter) add(n int64) bool {
-	m.read += n
-	if time.Since(m.shown) < meterPause {
-		return false
-	}
-	m.shown = time.Now()
-	return true
-}
-
-// mirrorProblems are the problems of single files.
-func mirrorProblems(err error) []ui.Problem {
-	list := []error{err}
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		list = all.Unwrap()
-	}
-	var out []ui.Problem
-	for _, err := range list {
-		var wrong *mirror.WrongBytesError
-		var of *mirror.Error
-		var answer *registry.AnswerError
-		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
-			Remedy: "What was read so far stays. Run the command again to continue."}
-		switch {
-		case errors.As(err, &answer):
-			p.Summary = "the mirror cannot be written"
-			p.Remedy = "What was written so far stays. Run the command again to continue."
-		case !errors.As(err, &of):
-			p.Summary, p.Remedy = "the mirror cannot be written", "Give a folder that can be made, with --to."
-		case errors.As(err, &wrong):
-			p.Summary = "wrong digest"
-			p.Detail += " It was cut, changed or tampered with, and is not in the mirror."
-			p.Remedy = "Ask its publisher. 'nodejoin lock' compares what is there with the lock."
-		case errors.Is(err, syscall.ENOSPC):
-			p.Summary, p.Remedy = "no room for the mirror", "Make room, and run the command again. It continues."
-		case errors.Is(err, os.ErrPermission):
-			p.Summary, p.Remedy = "the mirror cannot be written", "Give this user the right to write there."
-		}
-		out = append(out, p)
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/saved"
@@ -50,19 +52,17 @@ func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.R
 
 // describe is the plan as it is saved. r is nil before its hosts were checked.
 func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
-	path := planArg(args)
-	vars, err := a.variables()
+	path, opt, err := a.planAt(context.Background(), args)
 	if err != nil {
 		return nil, err
 	}
-	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles,
-		Environment: a.environment, Env: a.lookupEnv, Version: version})
+	p, diags := plan.Load(path, opt)
 	if diags.HasErrors() {
 		return nil, fmt.Errorf("the plan changed while it was read: %w", diags)
 	}
 	in := saved.Inputs{Vars: map[string]string{}, Targets: a.targets, Skips: a.skips, Shard: a.shard.String(),
 		Environment: a.environment}
-	if in.Path, err = filepath.Abs(path); err != nil {
+	if in.Path, err = filepath.Abs(planArg(args)); err != nil {
 		return nil, err
 	}
 	for _, f := range a.varFiles {
@@ -72,7 +72,7 @@ func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*save
 		}
 		in.VarFiles = append(in.VarFiles, abs)
 	}
-	for name, value := range vars {
+	for name, value := range opt.Vars {
 		if p.Sensitive(name) {
 			in.Secret = append(in.Secret, name)
 		} else {
@@ -133,7 +133,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	if a.resumed != nil {
 		return a.resumed.Saved, a.takeOver(a.resumed.Saved), nil
 	}
-	if len(args) != 1 || strings.HasSuffix(args[0], plan.Suffix) {
+	if len(args) != 1 || strings.HasSuffix(args[0], plan.Suffix) || planbundle.Is(args[0]) {
 		return nil, args, nil
 	}
 	if fi, err := os.Stat(args[0]); err != nil || fi.IsDir() {

@@ -86,7 +86,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		sink(e)
 	}
 	return engine.Options{
-		Connect: connect.Hosts(emit), Cluster: connect.Cluster(p), Emit: emit,
+		Connect: connect.Hosts(emit, a.agent), Cluster: connect.Cluster(p), Emit: emit,
 		Parallel: a.parallel.first(), More: a.parallel.more(),
 		Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,

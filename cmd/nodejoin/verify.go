@@ -149,7 +149,7 @@ func (x *verifyCommand) test(ctx context.Context) verified {
 
 func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Options {
 	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound,
-		Outside: outside(x.compiled),
+		Outside: connect.Outside(x.compiled),
 		Holder:  holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
 		Reporter: &verifyEvents{display: display, log: x.log}, Image: x.image}
 	if o.Outbound == "" {

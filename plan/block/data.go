@@ -125,6 +125,7 @@ func (r *dataReader) program(s *eval.Section, d *Data) cty.Value {
 	name := run.Command[0]
 	if strings.Contains(filepath.ToSlash(name), "/") {
 		run.Command[0] = r.Files.Abs(name)
+		r.Files.Noted(run.Command[0])
 	}
 	out, err := r.Run(run)
 	if err != nil {

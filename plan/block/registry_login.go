@@ -106,7 +106,7 @@ func (l *registryLogin) file(name string) (text string, ok bool) {
 	if path == "" {
 		return "", false
 	}
-	b, err := l.Scope.Files.Read(l.Scope.Files.Abs(path))
+	b, err := l.Scope.Files.ReadOwn(l.Scope.Files.Home(path))
 	if err != nil {
 		l.Fail(name, "unreadable file", "The file of %q cannot be read: %v.", name, err)
 	}

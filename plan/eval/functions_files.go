@@ -80,6 +80,9 @@ func (sc *Scope) fileExists() function.Function {
 			case err != nil:
 				return cty.False, err
 			}
+			if fi.Mode().IsRegular() {
+				sc.Files.Noted(sc.Files.Abs(args[0].AsString()))
+			}
 			return cty.BoolVal(fi.Mode().IsRegular()), nil
 		}})
 }

@@ -59,6 +59,9 @@ type Input struct {
 	// flanneld, agent. Each has its digest.
 	Artifacts map[string]steps.Source
 
+	// Bundled are images that the runtime imports before the kubelet starts.
+	Bundled []BundledImage
+
 	// Manifests are the same for all nodes of a plan and therefore not part of ShapeKey.
 	Manifests []Manifest `json:"-"`
 

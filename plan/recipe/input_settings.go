@@ -137,6 +137,12 @@ type CSIProxy struct {
 	Source      string
 }
 
+// BundledImage is an image that comes with the plan.
+type BundledImage struct {
+	Name    string
+	Archive steps.Source // an OCI image layout in a tar archive, on the controller
+}
+
 // Images are images that the runtime has before the kubelet starts, besides the pause image.
 type Images struct {
 	Pull   []string

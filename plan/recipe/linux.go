@@ -18,7 +18,7 @@ func (b *build) linux() {
 	b.linPrepare()
 	b.linPrograms()
 	b.linRuntime()
-	b.images(linContainerdSocket)
+	b.images(linContainerdSocket, linBin+"/ctr")
 	b.credentialProviders()
 	b.linCredentials()
 	b.linKubelet()

@@ -17,7 +17,7 @@ func (b *build) windows() {
 	b.winPrepare()
 	b.winPrograms()
 	b.winRuntime()
-	b.images(containerdPipe)
+	b.images(containerdPipe, winContainerd+`\ctr.exe`)
 	b.credentialProviders()
 	b.winAddons()
 	b.winKubelet(b.winCredentials())

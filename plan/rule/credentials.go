@@ -22,7 +22,7 @@ func adminSecrets(p *block.Plan) []string {
 	}
 	var out []string
 	p.Secrets = &out
-	src, err := p.Files.Read(p.Cluster.Kubeconfig)
+	src, err := p.Files.ReadOwn(p.Cluster.Kubeconfig)
 	if err != nil {
 		return nil // the run will say so
 	}

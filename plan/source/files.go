@@ -30,6 +30,16 @@ type Files struct {
 	Parser *hclparse.Parser
 	// Confined: nothing outside Dir is read, whatever paths and links the plan has.
 	Confined bool
+	// Root is the folder that has the whole plan: nothing outside it is read as a part of the plan. "" = any file may
+	// be.
+	Root string
+	// Own is the folder that relative paths to files of this machine start from; "" = as other paths.
+	Own string
+	// Note is told each file that is a part of the plan and that it does not name by an absolute path, with its absolute
+	// path; nil = nobody wants to know.
+	Note func(name string)
+
+	absolute map[string]bool // paths that the plan names as they are, on this machine only
 	// Relative are the names of files as Place shows them.
 	Relative map[string]string
 	module   string // absolute folder of the module whose files these are; "" = the plan's
@@ -39,7 +49,8 @@ type Files struct {
 // NewFiles returns the files in dir. Relative paths of the plan begin at base,
 // "" = dir.
 func NewFiles(dir, base string) (*Files, error) {
-	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules()}
+	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules(),
+		absolute: map[string]bool{}}
 	var err error
 	s.Dir, err = filepath.Abs(dir)
 	s.base = s.Dir
@@ -67,17 +78,58 @@ func (s *Files) Place(r hcl.Range) string {
 // Abs makes a path of the plan absolute; relative ones begin at its folder.
 func (s *Files) Abs(path string) string {
 	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+		path = filepath.Clean(path)
+		if s.absolute != nil {
+			s.absolute[path] = true
+		}
+		return path
 	}
 	return filepath.Join(s.base, path)
 }
 
-// Read is ReadFile for a file that the plan names.
+// Read is ReadFile for a file that is a part of the plan.
 func (s *Files) Read(name string) ([]byte, error) {
+	err := s.within(name)
+	if err == nil && s.Root != "" && (s.absolute[name] || !below(s.Root, name)) {
+		err = fmt.Errorf("%s is not in the bundle, which has the files that the plan names by relative paths; put it "+
+			"beside the plan, and name it by a relative path", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	src, err := ReadFile(name)
+	if err == nil {
+		s.Noted(name)
+	}
+	return src, err
+}
+
+// ReadOwn is ReadFile for a file of this machine that the plan names and is not a part of it: a key, a kubeconfig.
+func (s *Files) ReadOwn(name string) ([]byte, error) {
 	if err := s.within(name); err != nil {
 		return nil, err
 	}
 	return ReadFile(name)
+}
+
+// Noted notes a file as a part of the plan.
+func (s *Files) Noted(name string) {
+	if s.Note == nil || s.absolute[name] {
+		return
+	}
+	if abs, err := filepath.Abs(name); err == nil {
+		s.Note(abs)
+	}
+}
+
+// below reports whether a path lies in a folder.
+func below(dir, name string) bool {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(dir, abs)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // Stat describes what is at a path that the plan names.
@@ -119,12 +171,15 @@ func (s *Files) within(name string) error {
 	return nil
 }
 
-// Home is Abs for a path that may begin with "~/", the user's home folder.
+// Home is the path of a file of this machine. It may begin with "~/", the user's home folder.
 func (s *Files) Home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if dir, err := os.UserHomeDir(); err == nil {
 			return filepath.Join(dir, rest)
 		}
+	}
+	if s.Own != "" && !filepath.IsAbs(path) {
+		return filepath.Join(s.Own, path)
 	}
 	return s.Abs(path)
 }

@@ -58,5 +58,8 @@ func (s *Files) Glob(dir, pattern string, most int) ([]string, error) {
 		return nil, fmt.Errorf("more than %d files match", most)
 	}
 	slices.Sort(out)
+	for _, name := range out {
+		s.Noted(filepath.Join(s.base, below, name))
+	}
 	return out, err
 }

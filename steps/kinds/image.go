@@ -22,12 +22,19 @@ var imageKind = steps.Kind{Name: "image", Place: steps.OnHost, Timeout: time.Hou
 type Image struct {
 	Address string `json:"address" doc:"\\\\.\\pipe\\NAME or the path of a unix socket, where the runtime serves the CRI"`
 	Image   string `json:"image" doc:"its name, as pods give it" id:"true"`
+
+	// Of an image that comes with the plan: an OCI image layout in a tar archive on the controller, and the path of
+	// ctr, which imports it. The CRI has no import.
+	File    string `json:"file,omitempty" lang:"-"`
+	SHA256  string `json:"sha256,omitempty" lang:"-"`
+	Program string `json:"program,omitempty" lang:"-"`
 }
 
 // Check asks the runtime for the image. While it does not serve yet, the image counts as missing.
 func (i *Image) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps.Change, error) {
 	have, err := r.Image(ctx, i.Address, i.Image)
-	missing := steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "image", Want: i.Image}}}
+	missing := steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "image", Want: i.Image}},
+		Blobs: blobs(i.source())}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		missing.Reason = "the container runtime does not run yet"
@@ -40,8 +47,11 @@ func (i *Image) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps.C
 	return steps.Change{}, nil
 }
 
-// Apply has the runtime pull the image.
+// Apply has the runtime pull the image, or imports it.
 func (i *Image) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
+	if i.File != "" {
+		return steps.Outcome{}, i.load(ctx, h, e)
+	}
 	pulled := make(chan error, 1)
 	began := time.Now()
 	go func() { pulled <- h.PullImage(ctx, i.Address, i.Image) }()

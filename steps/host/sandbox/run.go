@@ -10,7 +10,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-// RunProgram simulates a program that runs to completion: kubeadm and, for tests, a broken one ("exit 3", or
+// RunProgram simulates a program that runs to completion: kubeadm, ctr and, for tests, a broken one ("exit 3", or
 // "hang": it runs until it is killed). Any other does nothing.
 func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, err error) {
 	const op = "run program"
@@ -36,12 +36,14 @@ func (h *Host) RunProgram(ctx context.Context, p host.Program) (exitCode int, er
 			exitCode, printed = exitCodeOf(how), strings.Join(p.Command[1:], " ")+"\n"
 		case strings.TrimSuffix(h.base(name), ".exe") == "kubeadm":
 			printed, err = h.kubeadmJoin(ctx, s, program{name: "kubeadm", args: p.Command[1:]})
-			if e, ok := errors.AsType[*exited](err); ok {
-				exitCode, printed, err = e.code, e.reason+"\n", nil
-			}
-			if err != nil {
-				return err
-			}
+		case strings.TrimSuffix(h.base(name), ".exe") == "ctr":
+			err = h.importImages(s, p.Command[1:])
+		}
+		if e, ok := errors.AsType[*exited](err); ok {
+			exitCode, printed, err = e.code, e.reason+"\n", nil
+		}
+		if err != nil {
+			return err
 		}
 		return h.write(ctx, s, p.Log, printed, host.AccessPrivate)
 	})

@@ -14,7 +14,6 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
-	"nodejoin/steps/agentbin"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/event"
@@ -25,9 +24,9 @@ import (
 )
 
 // Hosts returns a function that opens the connection of a node. emit gets the states of
-// connections, from several hosts at once.
-func Hosts(emit func(event.Event)) func(context.Context, plan.Node) (transport.Conn, error) {
-	found := &agents{}
+// connections, from several hosts at once. agent finds the agents; nil = those of this nodejoin.
+func Hosts(emit func(event.Event), agent Agents) func(context.Context, plan.Node) (transport.Conn, error) {
+	found := &agents{of: agent.orOwn()}
 	direct := artifact.New(artifact.Options{Direct: true})
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 		switch n.Connection.Type {
@@ -109,12 +108,12 @@ func kubeconfigError(file string, err error) error {
 
 // Agent returns a function that finds the agent for a node. A sandbox runs no programs
 // and gets a small stand-in, so that the quickstart needs no cross-build.
-func Agent(ctx context.Context) func(os, arch, connection string) (steps.Source, error) {
+func Agent(ctx context.Context, agent Agents) func(os, arch, connection string) (steps.Source, error) {
 	return func(goos, arch, connection string) (steps.Source, error) {
 		if connection == "sandbox" {
 			return sandboxAgent()
 		}
-		path, digest, err := agentbin.Get(ctx, goos, arch)
+		path, digest, err := agent.orOwn()(ctx, goos, arch)
 		if err != nil {
 			return steps.Source{}, err
 		}

@@ -10,9 +10,20 @@ import (
 	"nodejoin/steps/transport"
 )
 
+// Agents finds the agent for an OS and architecture: its file, with a packed one beside it, and its sha256.
+type Agents func(ctx context.Context, os, arch string) (path, sha256 string, err error)
+
+func (a Agents) orOwn() Agents {
+	if a == nil {
+		return agentbin.Get
+	}
+	return a
+}
+
 // agents finds each agent once: a run over many hosts needs only a few, and each has
 // some 10 MB.
 type agents struct {
+	of    Agents
 	mu    sync.Mutex
 	found map[string][2]string // "os/arch" -> path, sha256
 }
@@ -23,7 +34,7 @@ func (a *agents) get(ctx context.Context, os, arch string) (path, digest string,
 	if f, ok := a.found[os+"/"+arch]; ok {
 		return f[0], f[1], nil
 	}
-	path, digest, err = agentbin.Get(ctx, os, arch)
+	path, digest, err = a.of(ctx, os, arch)
 	if err == nil {
 		if a.found == nil {
 			a.found = map[string][2]string{}

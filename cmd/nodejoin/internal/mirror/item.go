@@ -43,7 +43,7 @@ func Items(p *plan.Compiled) (items []Item, others []string) {
 			others = append(others, a.Name+" for "+a.Platform())
 			continue
 		}
-		items = append(items, Item{a.Name, a.Platform(), a.MirrorFile, e.Size, e.SHA256, source(a, e)})
+		items = append(items, Item{a.Name, a.Platform(), a.MirrorFile, e.Size, e.SHA256, Source(a, e)})
 	}
 	slices.SortFunc(items, func(a, b Item) int {
 		if a.File < b.File {
@@ -54,8 +54,8 @@ func Items(p *plan.Compiled) (items []Item, others []string) {
 	return items, others
 }
 
-// source is where an artifact is read from: its publisher where the lock names that, else what the plan says.
-func source(a plan.Artifact, e *lock.Entry) steps.Source {
+// Source is where an artifact is read from: its publisher where the lock names that, else what the plan says.
+func Source(a plan.Artifact, e *lock.Entry) steps.Source {
 	if a.Upstream != "" && e.Address == a.Upstream {
 		return steps.Source{URL: a.Upstream}
 	}

@@ -1,0 +1,89 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/wait"
+)
+
+const (
+	// importDir is the folder below nodejoin's own that holds the archive while it is imported.
+	importDir = "import"
+	// criNamespace is where containerd keeps the images of the CRI (containerd pkg/cri/constants, K8sContainerdNamespace).
+	criNamespace = "k8s.io"
+	// importSeen bounds how long the CRI takes to know an image that was imported: containerd tells it by an event.
+	importSeen = 30 * time.Second
+)
+
+func (i *Image) source() steps.Source { return steps.Source{File: i.File, SHA256: i.SHA256} }
+
+// load imports the image from its archive with ctr, and waits until the CRI knows it.
+func (i *Image) load(ctx context.Context, h host.Host, e *steps.Env) (err error) {
+	os := e.Facts.OS
+	dir := host.Join(os, e.Facts.DataDir, importDir)
+	archive, log := host.Join(os, dir, "image.tar"), host.Join(os, dir, "output.log")
+	defer func() {
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, steps.RemoveTree(bound, h, os, dir))
+	}()
+	if err := i.unpack(ctx, h, e, dir, archive); err != nil {
+		return err
+	}
+	e.Progress(event.StepProgress{Note: "the runtime imports " + i.Image})
+	code, err := h.RunProgram(ctx, host.Program{Log: log, Command: []string{i.Program, "--address", i.Address,
+		"--namespace", criNamespace, "images", "import", archive}})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return i.notImported(fmt.Sprintf("%s is not there", i.Program), "let the plan install containerd")
+	case err != nil:
+		return err
+	case code != 0:
+		return i.notImported(fmt.Sprintf("%s ended with exit code %d", i.Program, code)+logTail(ctx, h, log),
+			"read what it says; then run the same command again")
+	}
+	return i.seen(ctx, h)
+}
+
+// unpack writes the archive, verified, beside nodejoin's other files.
+func (i *Image) unpack(ctx context.Context, h host.Host, e *steps.Env, dir, archive string) error {
+	d, err := fetch(ctx, e, i.source())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if err := h.Mkdir(ctx, dir, host.AccessPrivate); err != nil {
+		return err
+	}
+	if err := h.WriteFile(ctx, archive, d, host.WriteOptions{Access: host.AccessPrivate}); err != nil {
+		return err
+	}
+	return d.drain()
+}
+
+// seen waits until the CRI has the image.
+func (i *Image) seen(ctx context.Context, h host.Host) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, importSeen, i.notImported(fmt.Sprintf("containerd has imported the "+
+		"archive, and its CRI does not list the image within %s", importSeen), "make the bundle again; its archive may "+
+		"be of another platform or name"))
+	defer cancel()
+	return wait.Until(ctx, time.Second, func() (bool, error) {
+		have, err := h.Image(ctx, i.Address, i.Image)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return have != nil, err
+	})
+}
+
+func (i *Image) notImported(why, remedy string) *steps.Error {
+	return &steps.Error{Code: steps.CodeFailed, Summary: "image not imported",
+		Detail: i.Image + " was not imported: " + why, Remedy: remedy}
+}
