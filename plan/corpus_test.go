@@ -47,6 +47,8 @@ const wantFile = "want"
 //	noagent             nodejoin has no agents
 //	untrusted           as --untrusted
 //	unvalued            as validate: variables may have no value
+//	offline             as --offline
+//	bundle              the plan is from a bundle, which has all files but those that are named lost
 //	brokenagent         there is no way to get the agents
 //	recipe              also show the steps of the recipe
 //	show ID             show what the recipe's step ID writes or runs
@@ -137,6 +139,14 @@ func testAgent(os, arch, _ string) (steps.Source, error) {
 	return steps.Source{File: "/agents/" + os + "-" + arch, SHA256: strings.Repeat("a", 64)}, nil
 }
 
+// bundledFile is a file of a bundle.
+func bundledFile(src steps.Source) string {
+	if strings.Contains(src.Name(), "lost") {
+		return ""
+	}
+	return "/bundle/" + filepath.Base(src.Name())
+}
+
 type corpusCase struct {
 	dir, path string
 	opt       plan.Options
@@ -219,6 +229,14 @@ func (c *corpusCase) directives(text string) error {
 			c.opt.Untrusted = true
 		case "unvalued":
 			c.opt.Unvalued = true
+		case "offline":
+			c.opt.Offline = true
+		case "bundle":
+			c.opt.Bundle = &plan.Bundle{Root: c.dir, Own: filepath.Join(c.dir, "own"), File: bundledFile,
+				Image: func(name, os, arch string) steps.Source {
+					return steps.Source{File: bundledFile(steps.Source{File: os + "-" + arch + "-" + name}),
+						SHA256: strings.Repeat("d", 64)}
+				}}
 		case "noagent":
 			c.opt.Agent = nil
 		case "brokenagent":

@@ -30,11 +30,13 @@ type Image struct {
 	Program string `json:"program,omitempty" lang:"-"`
 }
 
+func (i *Image) archive() steps.Source { return steps.Source{File: i.File, SHA256: i.SHA256} }
+
 // Check asks the runtime for the image. While it does not serve yet, the image counts as missing.
 func (i *Image) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps.Change, error) {
 	have, err := r.Image(ctx, i.Address, i.Image)
 	missing := steps.Change{Action: steps.ActionCreate, Diffs: []steps.Diff{{Name: "image", Want: i.Image}},
-		Blobs: blobs(i.source())}
+		Blobs: blobs(i.archive())}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		missing.Reason = "the container runtime does not run yet"
@@ -50,7 +52,7 @@ func (i *Image) Check(ctx context.Context, r host.Reader, _ *steps.Env) (steps.C
 // Apply has the runtime pull the image, or imports it.
 func (i *Image) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.Change) (steps.Outcome, error) {
 	if i.File != "" {
-		return steps.Outcome{}, i.load(ctx, h, e)
+		return steps.Outcome{}, imageImport{i.Image, i.Address, i.Program, i.archive()}.load(ctx, h, e)
 	}
 	pulled := make(chan error, 1)
 	began := time.Now()

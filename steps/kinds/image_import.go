@@ -22,10 +22,14 @@ const (
 	importSeen = 30 * time.Second
 )
 
-func (i *Image) source() steps.Source { return steps.Source{File: i.File, SHA256: i.SHA256} }
+// imageImport is an image that comes with the plan.
+type imageImport struct {
+	name, address, program string       // of the image, the runtime, and ctr
+	archive                steps.Source // an OCI image layout in a tar archive
+}
 
 // load imports the image from its archive with ctr, and waits until the CRI knows it.
-func (i *Image) load(ctx context.Context, h host.Host, e *steps.Env) (err error) {
+func (i imageImport) load(ctx context.Context, h host.Host, e *steps.Env) (err error) {
 	os := e.Facts.OS
 	dir := host.Join(os, e.Facts.DataDir, importDir)
 	archive, log := host.Join(os, dir, "image.tar"), host.Join(os, dir, "output.log")
@@ -37,24 +41,24 @@ func (i *Image) load(ctx context.Context, h host.Host, e *steps.Env) (err error)
 	if err := i.unpack(ctx, h, e, dir, archive); err != nil {
 		return err
 	}
-	e.Progress(event.StepProgress{Note: "the runtime imports " + i.Image})
-	code, err := h.RunProgram(ctx, host.Program{Log: log, Command: []string{i.Program, "--address", i.Address,
+	e.Progress(event.StepProgress{Note: "the runtime imports " + i.name})
+	code, err := h.RunProgram(ctx, host.Program{Log: log, Command: []string{i.program, "--address", i.address,
 		"--namespace", criNamespace, "images", "import", archive}})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return i.notImported(fmt.Sprintf("%s is not there", i.Program), "let the plan install containerd")
+		return i.notImported(fmt.Sprintf("%s is not there", i.program), "let the plan install containerd")
 	case err != nil:
 		return err
 	case code != 0:
-		return i.notImported(fmt.Sprintf("%s ended with exit code %d", i.Program, code)+logTail(ctx, h, log),
+		return i.notImported(fmt.Sprintf("%s ended with exit code %d", i.program, code)+logTail(ctx, h, log),
 			"read what it says; then run the same command again")
 	}
 	return i.seen(ctx, h)
 }
 
 // unpack writes the archive, verified, beside nodejoin's other files.
-func (i *Image) unpack(ctx context.Context, h host.Host, e *steps.Env, dir, archive string) error {
-	d, err := fetch(ctx, e, i.source())
+func (i imageImport) unpack(ctx context.Context, h host.Host, e *steps.Env, dir, archive string) error {
+	d, err := fetch(ctx, e, i.archive)
 	if err != nil {
 		return err
 	}
@@ -69,13 +73,13 @@ func (i *Image) unpack(ctx context.Context, h host.Host, e *steps.Env, dir, arch
 }
 
 // seen waits until the CRI has the image.
-func (i *Image) seen(ctx context.Context, h host.Host) error {
+func (i imageImport) seen(ctx context.Context, h host.Host) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, importSeen, i.notImported(fmt.Sprintf("containerd has imported the "+
 		"archive, and its CRI does not list the image within %s", importSeen), "make the bundle again; its archive may "+
 		"be of another platform or name"))
 	defer cancel()
 	return wait.Until(ctx, time.Second, func() (bool, error) {
-		have, err := h.Image(ctx, i.Address, i.Image)
+		have, err := h.Image(ctx, i.address, i.name)
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -83,7 +87,7 @@ func (i *Image) seen(ctx context.Context, h host.Host) error {
 	})
 }
 
-func (i *Image) notImported(why, remedy string) *steps.Error {
+func (i imageImport) notImported(why, remedy string) *steps.Error {
 	return &steps.Error{Code: steps.CodeFailed, Summary: "image not imported",
-		Detail: i.Image + " was not imported: " + why, Remedy: remedy}
+		Detail: i.name + " was not imported: " + why, Remedy: remedy}
 }

@@ -15,6 +15,15 @@ import (
 	"nodejoin/cmd/nodejoin/internal/registry"
 )
 
+// archiveOf is an image of a bundle for one system, as nodes import it.
+type archiveOf struct {
+	Name   string `json:"name"` // as the plan names it
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	File   string `json:"file"` // in the folder
+	SHA256 string `json:"sha256"`
+}
+
 // imager makes the archives that nodes import.
 type imager struct {
 	from   string // folder of the blobs, each named by its digest

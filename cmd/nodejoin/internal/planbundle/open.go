@@ -32,15 +32,6 @@ type Opened struct {
 	artifacts int
 }
 
-// archiveOf is an image of a bundle for one system, as nodes import it.
-type archiveOf struct {
-	Name   string `json:"name"` // as the plan names it
-	OS     string `json:"os"`
-	Arch   string `json:"arch"`
-	File   string `json:"file"` // in the folder
-	SHA256 string `json:"sha256"`
-}
-
 // Folders in the folder of an opened bundle.
 const (
 	treeDir  = "tree"   // the plan's files

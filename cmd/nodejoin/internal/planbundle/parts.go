@@ -245,3 +245,15 @@ func (in *input) incomplete() string {
 	}
 	return fmt.Sprintf("the part %s is missing", next)
 }
+
+// Is reports whether a path is that of a bundle, in one file or in parts.
+func Is(path string) bool {
+	in, err := openInput(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	first := make([]byte, len(layoutFile)+1)
+	_, err = io.ReadFull(in, first)
+	return err == nil && string(first) == layoutFile+"\x00"
+}

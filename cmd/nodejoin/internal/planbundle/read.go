@@ -22,18 +22,6 @@ type DamagedError struct{ Path, Why string }
 
 func (e *DamagedError) Error() string { return filepath.Base(e.Path) + ": " + e.Why }
 
-// Is reports whether a path is that of a bundle, in one file or in parts.
-func Is(path string) bool {
-	in, err := openInput(path)
-	if err != nil {
-		return false
-	}
-	defer in.Close()
-	first := make([]byte, len(layoutFile)+1)
-	_, err = io.ReadFull(in, first)
-	return err == nil && string(first) == layoutFile+"\x00"
-}
-
 // reader reads a bundle from its start to its end.
 type reader struct {
 	in    *input
@@ -57,6 +45,10 @@ func begin(ctx context.Context, path string) (*reader, error) {
 }
 
 func (r *reader) start() error {
+	other := &DamagedError{r.in.path, "it is not a bundle of nodejoin"}
+	if !Is(r.in.path) {
+		return other
+	}
 	for _, want := range []string{layoutFile, indexFile} {
 		h, err := r.tar.Next()
 		if err != nil {
@@ -66,17 +58,26 @@ func (r *reader) start() error {
 		switch {
 		case err != nil:
 			return r.damaged(err)
-		case h.Name != want:
-			return &DamagedError{r.in.path, "it is not a bundle of nodejoin"}
+		case h.Name != want || want == layoutFile && string(b) != layoutText:
+			return other
 		case want == indexFile:
 			r.sum = text("", b).SHA256
-			if json.Unmarshal(b, &r.index) != nil || len(r.index.Manifests) == 0 ||
-				r.index.Manifests[0].ArtifactType != artifactType {
-				return &DamagedError{r.in.path, "it is not a bundle of nodejoin"}
+			if !r.index.read(b) {
+				return other
 			}
 		}
 	}
 	return nil
+}
+
+// read reads an index. It reports whether it is one of a bundle.
+func (i *index) read(b []byte) bool {
+	if json.Unmarshal(b, i) != nil || i.MediaType != types.OCIImageIndex || len(i.Manifests) == 0 ||
+		i.Manifests[0].MediaType != types.OCIManifestSchema1 || i.Manifests[0].ArtifactType != artifactType {
+		return false
+	}
+	again, err := encode(*i)
+	return err == nil && string(again) == string(b)
 }
 
 // damaged says what an error of reading means.

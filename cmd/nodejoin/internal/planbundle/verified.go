@@ -1,6 +1,7 @@
 package planbundle
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -58,3 +59,23 @@ func newHashing(w io.Writer) *hashing {
 }
 
 func (h *hashing) hex() string { return hex.EncodeToString(h.sum.Sum(nil)) }
+
+// bounded ends with its context.
+type bounded struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.ctx.Err() != nil {
+		return 0, context.Cause(b.ctx)
+	}
+	return b.r.Read(p)
+}
+
+// digestOf is the length of a reader and its sha256, in hex.
+func digestOf(r io.Reader) (n int64, sum string, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	return n, hex.EncodeToString(h.Sum(nil)), err
+}
