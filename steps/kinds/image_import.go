@@ -16,7 +16,8 @@ import (
 const (
 	// importDir is the folder below nodejoin's own that holds the archive while it is imported.
 	importDir = "import"
-	// criNamespace is where containerd keeps the images of the CRI (containerd pkg/cri/constants, K8sContainerdNamespace).
+	// criNamespace is where containerd keeps the images of the CRI (containerd pkg/cri/constants,
+	// K8sContainerdNamespace).
 	criNamespace = "k8s.io"
 	// importSeen bounds how long the CRI takes to know an image that was imported: containerd tells it by an event.
 	importSeen = 30 * time.Second

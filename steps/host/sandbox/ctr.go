@@ -17,7 +17,7 @@ import (
 // importImages plays `ctr --address A --namespace k8s.io images import FILE`, for an OCI image layout in a tar archive
 // (image-spec, image-layout.md). Images without a name, and in another namespace, are not the CRI's.
 func (h *Host) importImages(s *state, args []string) error {
-	if len(args) != 7 || args[0] != "--address" || args[2] != "--namespace" || args[4] != "images" || args[5] != "import" {
+	if len(args) != 7 || args[0] != "--address" || args[2] != "--namespace" || args[4]+" "+args[5] != "images import" {
 		return exit("ctr: the sandbox does not know %q", strings.Join(args, " "))
 	}
 	if h.serverOf(s, args[1]) != containerd {

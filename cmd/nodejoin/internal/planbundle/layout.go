@@ -93,8 +93,8 @@ func blobName(sha256 string) string { return blobFolder + sha256 }
 
 // local reports whether a name stays in the folder that it is unpacked into.
 func local(name string) bool {
-	return name != "" && path.Clean(name) == name && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../") &&
-		!strings.ContainsAny(name, `\:`)
+	return name != "" && path.Clean(name) == name && !path.IsAbs(name) && name != ".." &&
+		!strings.HasPrefix(name, "../") && !strings.ContainsAny(name, `\:`)
 }
 
 // encode is JSON with one form for the same value.
