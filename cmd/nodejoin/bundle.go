@@ -22,9 +22,9 @@ import (
 // bundleCommand is one run of bundle.
 type bundleCommand struct {
 	*app
-	out, check string
-	split      planbundle.Size
-	noImages   bool
+	out, check, bill string
+	split            planbundle.Size
+	noImages         bool
 
 	meter mirror.Meter
 }
@@ -50,6 +50,9 @@ only this user may read the file.
 The lock must have the images ('nodejoin lock --images'), which are read from their registries
 with the logins of docker on this machine.
 
+--sbom writes the bill of materials alone (SPDX, JSON): the artifacts and images of each node. A
+bundle has it, too.
+
 --check FILE.tar verifies a bundle: all digests, and that it has all that its lock demands.
 
 The exit code is 0 if all is well, 1 if something cannot be read or is damaged, and 3 if the plan
@@ -64,6 +67,7 @@ is not valid.`,
 	f.StringVarP(&x.out, "out", "o", "", "`file` of the bundle")
 	f.Var(&x.split, "split", "largest `size` of a file, for example 650MB or 4GB; default one file")
 	f.StringVar(&x.check, "check", "", "verify the bundle in `file`")
+	f.StringVar(&x.bill, "sbom", "", "only write what each node gets, as SPDX in JSON, into `file`; PLAN may be a bundle")
 	f.BoolVar(&x.noImages, "no-images", false, "leave out the container images: the hosts have a registry")
 	return c
 }
@@ -74,6 +78,8 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 		return usageError{c, errors.New("--check takes the bundle and nothing else")}
 	case x.check != "":
 		return x.verify(c.Context())
+	case x.bill != "":
+		return x.writeBill(c.Context(), args)
 	case x.out == "":
 		return usageError{c, errors.New("-o is missing: the file of the bundle")}
 	}
@@ -82,6 +88,15 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	return x.bundleFailed(c.Context(), x.write(c.Context(), args, p, files))
+}
+
+// writeBill writes what each node gets.
+func (x *bundleCommand) writeBill(ctx context.Context, args []string) error {
+	p, err := x.loadLocked(ctx, args)
+	if err != nil {
+		return err
+	}
+	return planbundle.WriteBill(x.bill, p, version)
 }
 
 // read compiles the plan, once to see which files it has, and once as from a bundle.
@@ -122,11 +137,7 @@ func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compil
 		return err
 	}
 	defer func() { _ = os.RemoveAll(spool) }() // what stays is in the way of nothing
-	path, err := filepath.Abs(planArg(args))
-	if err != nil {
-		return err
-	}
-	contents, err := (&planbundle.Collector{Plan: p, Path: path, Files: files, Version: version,
+	contents, err := (&planbundle.Collector{Plan: p, Path: planArg(args), Files: files, Version: version,
 		Registry: &registry.Client{Transport: store.Transport()}, Open: store.Open, OpenAt: store.OpenAt,
 		Spool: spool}).Collect(ctx)
 	if err != nil {
@@ -154,7 +165,7 @@ func (x *bundleCommand) verify(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }() // what stays is in the way of nothing
 	b, err := planbundle.Check(ctx, x.check, dir)
 	if err == nil {
-		err = x.useBundle(x.check, b)
+		err = x.useBundle(b)
 	}
 	if err != nil {
 		return x.bundleFailed(ctx, err)

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -23,25 +21,17 @@ func (a *app) openBundle(ctx context.Context, path string) error {
 	}
 	b, err := planbundle.Open(ctx, path, filepath.Join(cache, "nodejoin", "bundles"), a.term.Notice)
 	if err == nil {
-		err = a.useBundle(path, b)
+		err = a.useBundle(b)
 	}
 	return a.bundleFailed(ctx, err)
 }
 
 // useBundle reads the plan from a bundle from now on.
-func (a *app) useBundle(path string, b *planbundle.Opened) error {
-	if b.Version != version {
-		return fmt.Errorf("%s was made by nodejoin %s, and this is %s; use the nodejoin in it: tar -xOf %s %s > nodejoin",
-			ui.CleanLine(path), ui.CleanLine(b.Version), version, ui.CleanLine(path), b.Program())
+func (a *app) useBundle(b *planbundle.Opened) error {
+	if err := b.Fits(version); err != nil {
+		return err
 	}
-	a.bundle, a.environment = b, cmp.Or(a.environment, b.Environment)
-	a.agent = func(_ context.Context, goos, arch string) (path, sum string, err error) {
-		path, sum, ok := b.Agent(goos, arch)
-		if !ok {
-			err = errors.New("the bundle does not have it")
-		}
-		return path, sum, err
-	}
+	a.bundle, a.agent, a.environment = b, b.Agent, cmp.Or(a.environment, b.Environment)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"nodejoin/plan/sbom"
 	"nodejoin/steps/agentbin"
 	"nodejoin/steps/host/hosttest"
 )
@@ -78,7 +79,7 @@ func TestReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d document
+	var d sbom.Document
 	if err := json.Unmarshal(bill, &d); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 // Collector finds what a bundle has.
 type Collector struct {
 	Plan     *plan.Compiled
-	Path     string   // of the plan: its folder, or one file; absolute
+	Path     string   // of the plan: its folder, or one file
 	Files    []string // of the plan, absolute
 	Version  string   // of this nodejoin
 	Registry *registry.Client
@@ -38,9 +38,12 @@ type Collector struct {
 	Spool string
 }
 
-// Root is the folder that has the plan and all of its files.
-func Root(planPath string, files []string) string {
-	root := planPath
+// rootOf is the folder that has the plan and all of its files.
+func rootOf(planPath string, files []string) string {
+	root, err := filepath.Abs(planPath)
+	if err != nil {
+		root = planPath
+	}
 	if strings.HasSuffix(root, plan.Suffix) {
 		root = filepath.Dir(root)
 	}
@@ -58,8 +61,12 @@ func Root(planPath string, files []string) string {
 
 // Collect finds the contents. It reads what describes images, and hashes files of this machine.
 func (c *Collector) Collect(ctx context.Context) (*Contents, error) {
-	root := Root(c.Path, c.Files)
-	rel, err := filepath.Rel(root, c.Path)
+	root := rootOf(c.Path, c.Files)
+	at, err := filepath.Abs(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(root, at)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +80,12 @@ func (c *Collector) Collect(ctx context.Context) (*Contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.add(program, filepath.Base("nodejoin"+exe(runtime.GOOS)), nodejoin, nil)
+	out.add(program, "nodejoin"+exe(runtime.GOOS), nodejoin, nil)
+	materials, err := bill(c.Plan, c.Version)
+	if err != nil {
+		return nil, err
+	}
+	out.add(billFile, "sbom.spdx.json", text("the bill of materials", materials), nil)
 	for _, step := range []func(context.Context, *Contents) error{func(ctx context.Context, o *Contents) error {
 		return c.files(ctx, o, root)
 	}, c.agents, c.artifacts, c.images} {
@@ -164,7 +176,7 @@ func (c *Collector) artifact(ctx context.Context, out *Contents, src steps.Sourc
 	if algorithm == "sha512" {
 		notes = map[string]string{sha512Key: want}
 	}
-	if a, e := c.locked(src); e != nil {
+	if a, e := lockedAs(c.Plan, src); e != nil {
 		from := mirror.Source(a, e)
 		f := File{Name: a.Name + " for " + a.Platform(), Size: e.Size, SHA256: e.SHA256,
 			Open: func() (io.ReadCloser, error) { return c.OpenAt(ctx, from, 0, e.Size) }}
@@ -188,17 +200,6 @@ func (c *Collector) artifact(ctx context.Context, out *Contents, src steps.Sourc
 	}
 	out.add(artifact, fileName(src), f, notes)
 	return nil
-}
-
-// locked is the artifact of a source, and what the lock says of it; nil = the lock does not have it.
-func (c *Collector) locked(src steps.Source) (plan.Artifact, *lock.Entry) {
-	for _, a := range c.Plan.Artifacts {
-		e := c.Plan.Lock.Lookup(a.Name, a.Platform())
-		if e != nil && (src.SHA256 != "" && e.SHA256 == src.SHA256 || src.SHA256 == "" && e.SHA512 == src.SHA512) {
-			return a, e
-		}
-	}
-	return plan.Artifact{}, nil
 }
 
 // fileName is the name of an artifact's file: by its end the steps know what kind of archive it is.

@@ -1,7 +1,6 @@
 package planbundle
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -14,11 +13,7 @@ import (
 // Contained compiles a plan as from a bundle that has these files and what the lock has. It returns what would be
 // missing, and the texts of the plan.
 func Contained(path string, opt plan.Options, files []string, f *lock.File) (hcl.Diagnostics, map[string]*hcl.File) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "no plan", Detail: err.Error()}}, nil
-	}
-	opt.Bundle = demands(Root(abs, files), f)
+	opt.Bundle = demands(rootOf(path, files), f)
 	p, diags := plan.Load(path, opt)
 	if !diags.HasErrors() {
 		_, diags = p.Compile()

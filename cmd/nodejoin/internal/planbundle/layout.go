@@ -24,6 +24,7 @@ const (
 	agent    = "application/vnd.nodejoin.agent.v1"
 	packed   = "application/vnd.nodejoin.agent.packed.v1"
 	program  = "application/vnd.nodejoin.program.v1"
+	billFile = "application/spdx+json"
 	describe = "application/vnd.nodejoin.bundle.config.v1+json"
 )
 

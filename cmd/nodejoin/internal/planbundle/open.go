@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/agentbin"
@@ -161,7 +163,7 @@ func (o *Opened) at(l v1.Descriptor) string {
 		return filepath.Join(o.dir, treeDir, name)
 	case packed:
 		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.PackedSuffix)
-	case agent, program:
+	case agent, program, billFile:
 		return filepath.Join(o.dir, string(l.MediaType)[len("application/"):], name)
 	}
 	return filepath.Join(o.dir, blobDir, l.Digest.Hex, name)
@@ -234,18 +236,26 @@ func (o *Opened) Bundle() *plan.Bundle {
 		}}
 }
 
-// Program is the name in the archive of the nodejoin that made the bundle.
-func (o *Opened) Program() string {
+// Fits refuses a bundle that another version of nodejoin has made: its agents are for that.
+func (o *Opened) Fits(version string) error {
+	if o.Version == version {
+		return nil
+	}
+	blob := ""
 	for key, file := range o.files {
 		if strings.HasPrefix(key, program+" ") {
-			return blobName(o.sums[file])
+			blob = blobName(o.sums[file])
 		}
 	}
-	return ""
+	return fmt.Errorf("%s was made by nodejoin %q, and this is %s; use the nodejoin in it (for %s): tar -xOf %[1]s %[5]s > "+
+		"nodejoin", ui.CleanLine(filepath.Base(o.path)), o.Version, version, ui.CleanLine(o.Platform), blob)
 }
 
 // Agent is the agent for a machine, as agentbin.Get.
-func (o *Opened) Agent(os, arch string) (path, sha256 string, ok bool) {
-	path, ok = o.files[agent+" "+os+"-"+arch]
-	return path, o.sums[path], ok
+func (o *Opened) Agent(_ context.Context, os, arch string) (path, sha256 string, err error) {
+	path, ok := o.files[agent+" "+os+"-"+arch]
+	if !ok {
+		return "", "", fmt.Errorf("the bundle has no agent for %s/%s", os, arch)
+	}
+	return path, o.sums[path], nil
 }
