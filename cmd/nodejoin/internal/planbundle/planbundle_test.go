@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -193,5 +194,33 @@ func TestProblem(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a bundle with a wrong artifact was written")
+	}
+}
+
+// TestFits: a bundle of another version names the nodejoin in it, as a command that takes it out.
+func TestFits(t *testing.T) {
+	c := &Contents{Config: Config{Version: "1.2.3", Platform: "linux/amd64", Plan: "plan"}}
+	c.add(program, "nodejoin", text("nodejoin", []byte("a program")), nil)
+	path := filepath.Join(t.TempDir(), "b.tar")
+	write(t, path, 0, c)
+	o, err := Open(t.Context(), path, t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Fits("1.2.3"); err != nil {
+		t.Error(err)
+	}
+	err = o.Fits("1.3.0")
+	if err == nil {
+		t.Fatal("another version fits")
+	}
+	_, command, _ := strings.Cut(err.Error(), "): ")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = filepath.Dir(path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	if b, err := os.ReadFile(filepath.Join(cmd.Dir, "nodejoin")); err != nil || string(b) != "a program" {
+		t.Errorf("%s: %q, %v", command, b, err)
 	}
 }
