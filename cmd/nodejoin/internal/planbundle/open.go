@@ -248,7 +248,8 @@ func (o *Opened) Fits(version string) error {
 		}
 	}
 	return fmt.Errorf("%s was made by nodejoin %q, and this is %s; use the nodejoin in it (for %s): "+
-		"tar -xOf %[1]s %[5]s > nodejoin", ui.CleanLine(filepath.Base(o.path)), o.Version, version, ui.CleanLine(o.Platform), blob)
+		"tar -xOf %[1]s %[5]s > nodejoin", ui.CleanLine(filepath.Base(o.path)), o.Version, version, ui.CleanLine(o.Platform),
+		blob)
 }
 
 // Agent is the agent for a machine, as agentbin.Get.
