@@ -145,6 +145,7 @@ func (b *bed) wantNetworkBack(ctx context.Context, t *testing.T, args []string) 
 	}
 	t.Logf("the network is back %.1fs after HNS has lost it:\n%s", time.Since(lost).Seconds(), b.bootLog()[behind:])
 	b.wantJoined(ctx)
+	b.wantCloudRoutes("after the restart of HNS")
 	if n := strings.Count(string(b.read(kubeProxyLog)), proxyStarts) - starts; n != 1 {
 		t.Errorf("kube-proxy was started %d times, want once", n)
 	}

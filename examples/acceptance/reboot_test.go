@@ -33,8 +33,10 @@ func TestReboot(t *testing.T) {
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)
+	b.addCloudRoutes()
 	mustApply(ctx, t, args)
 	vip := b.wantJoined(ctx)
+	b.wantCloudRoutes("after the join")
 	before := len(b.bootLog())
 
 	if err := b.host.Stop(); err != nil {
@@ -52,6 +54,7 @@ func TestReboot(t *testing.T) {
 	b.awaitAlive(ctx, booted)
 	t.Logf("everything in order %.1fs after the boot:\n%s", time.Since(booted).Seconds(), b.bootLog()[before:])
 
+	b.wantCloudRoutes("after the boot")
 	if again := b.wantJoined(ctx); !again.Equal(vip) {
 		t.Errorf("the source VIP is %[2]v, was %[1]v before the reboot", vip, again)
 	}

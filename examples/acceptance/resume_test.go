@@ -75,11 +75,17 @@ func (b *bed) crashAfter(n int) {
 	}
 }
 
+// crashed reports whether an agent has crashed as ordered.
+func (b *bed) crashed() bool {
+	_, err := os.Stat(b.host.Path(dataDir + `\crash-after`))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // wantCrashed checks that an agent crashed as ordered, and returns its last call.
 func (b *bed) wantCrashed() string {
 	b.t.Helper()
-	if _, err := os.Stat(b.host.Path(dataDir + `\crash-after`)); !errors.Is(err, fs.ErrNotExist) {
-		b.t.Fatalf("the agent did not crash at the requested call: %v", err)
+	if !b.crashed() {
+		b.t.Fatal("the agent did not crash at the requested call")
 	}
 	return strconv.Quote(string(b.read(dataDir + `\crashed`)))
 }

@@ -12,8 +12,8 @@
 
 static FARPROC original;
 
-/* The new name of an adapter, to be kept: callers read it as long as they have the list. */
-static WCHAR *moved(const WCHAR *adapter)
+/* The new name of an adapter, to be kept: callers read it as long as they have the list. NULL: it has its own. */
+WCHAR *adapter_on_switch(const WCHAR *adapter)
 {
     char name[256] = {0};
     WCHAR wide[256];
@@ -37,7 +37,7 @@ static ULONG WINAPI adapters(ULONG family, ULONG flags, PVOID reserved, PIP_ADAP
     if (status || !list)
         return status;
     for (PIP_ADAPTER_ADDRESSES a = list; a; a = a->Next) {
-        WCHAR *name = a->FriendlyName ? moved(a->FriendlyName) : NULL;
+        WCHAR *name = a->FriendlyName ? adapter_on_switch(a->FriendlyName) : NULL;
         if (name)
             a->FriendlyName = name;
     }

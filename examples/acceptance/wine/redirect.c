@@ -18,6 +18,7 @@ static const redirection *const tables[] = {
     shutdown_redirections,
     reservation_redirections,
     adapter_redirections,
+    route_redirections,
 };
 
 static FARPROC WINAPI redirected_GetProcAddress(HMODULE module, LPCSTR name)

@@ -32,9 +32,13 @@ extern const redirection service_status_redirections[];
 extern const redirection shutdown_redirections[];
 extern const redirection reservation_redirections[];
 extern const redirection adapter_redirections[];
+extern const redirection route_redirections[];
 
 /* Whether a socket may not be bound to an address because its port is set aside (reservations.c). */
 BOOL port_excluded(SOCKET s, const struct sockaddr *address);
+
+/* The name that an adapter has on a virtual switch; NULL while it has none (adapters.c). */
+WCHAR *adapter_on_switch(const WCHAR *adapter);
 
 /* Guards the tables that unix_socket.c and service_config.c keep. */
 extern CRITICAL_SECTION redirect_lock;

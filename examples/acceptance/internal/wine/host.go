@@ -145,6 +145,24 @@ func (h *Host) SetSwitch(adapter string) error {
 	return os.WriteFile(path, []byte(adapter), 0o644)
 }
 
+// routesFile has the routes that programs have added (wine/routes.c).
+const routesFile = `C:\windows\routes-stand-in`
+
+// SetRoutes adds routes as a program would: "169.254.169.254/32 192.0.2.1 15 uplink" is destination, next hop,
+// metric and adapter.
+func (h *Host) SetRoutes(lines ...string) error {
+	return os.WriteFile(h.Path(routesFile), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// Routes are those that programs have added since the boot, and that were there when the last one was added.
+func (h *Host) Routes() ([]string, error) {
+	text, err := os.ReadFile(h.Path(routesFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n"), err
+}
+
 // Command is a program of the machine, not yet started. Its output must go to a file: services that it starts
 // would keep a pipe open.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
@@ -180,6 +198,9 @@ func (h *Host) Reboot(ctx context.Context) error {
 // Boot starts a machine that Stop has ended, as Reboot does.
 func (h *Host) Boot(ctx context.Context) error {
 	if err := h.endServicing(); err != nil {
+		return err
+	}
+	if err := os.Remove(h.Path(routesFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return h.serve(ctx)
