@@ -32,7 +32,7 @@ func TestLeaveAndRejoin(t *testing.T) {
 			t.Fatalf("NODEJOIN_LEAVE_ROUNDS is %q", text)
 		}
 	}
-	ctx, cancel := bounded(t, 5*time.Minute+time.Duration(rounds)*2*time.Minute)
+	ctx, cancel := bounded(t, 7*time.Minute+time.Duration(rounds)*3*time.Minute)
 	defer cancel()
 	b := newBed(ctx, t, startCluster(ctx, t))
 	args := b.variables(b.host.Port()).write(t)

@@ -3,7 +3,6 @@ package recipe
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -84,7 +83,7 @@ func (b *build) guard() *steps.Guard {
 		g.Network, g.Restart = b.in.Network.HNSNetwork, "kube_proxy"
 	}
 	if set.MetricsPort != 0 {
-		g.Listen = net.JoinHostPort(set.metricsAddress(), fmt.Sprint(set.MetricsPort))
+		g.Listen = fmt.Sprintf("%s:%d", set.metricsAddress(), set.MetricsPort)
 	}
 	if set.Certificate != "" {
 		g.Certificate, g.Key = b.metricsFile("crt"), b.metricsFile("key")

@@ -101,6 +101,6 @@ func undoMetadataRoutes(_ record.Key, claim record.Claim) (steps.Undoing, error)
 			c, err := noted.check(ctx, r)
 			return c, "", err
 		},
-		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error { return noted.restore(ctx, h, e) },
+		Apply: noted.restore,
 	}, err
 }
