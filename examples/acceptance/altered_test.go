@@ -124,7 +124,7 @@ func rounds(all []alteration) (out [][]alteration) {
 next:
 	for _, a := range all {
 		if slices.ContainsFunc(all, func(b alteration) bool {
-			return strings.HasPrefix(a.slot, "file ") && a.slot != b.slot && strings.HasPrefix(b.slot, a.slot+`\`)
+			return strings.HasPrefix(a.slot, "file ") && b.slot != a.slot+`\access` && strings.HasPrefix(b.slot, a.slot+`\`)
 		}) {
 			continue
 		}
@@ -259,7 +259,7 @@ var unchecked = []string{`"PreshutdownTimeout"`}
 // programs start, and what is made again with another content.
 var renewed = []string{`file var\log\`, `file var\lib\kubelet\`, `file ProgramData\containerd\`,
 	`file ProgramData\nodejoin\`, `file etc\kubernetes\kubelet.conf`, `file etc\kubernetes\flannel.token`,
-	`file etc\kubernetes\kube-proxy.token`, `hns endpoints`, `hns loadbalancers`,
+	`file etc\kubernetes\kube-proxy.token`, `hns Endpoint`, `hns LoadBalancer`,
 	// another source VIP, where its reservation has gone
 	`file var\lib\cni\networks\`, `file etc\kubernetes\kube-proxy.yaml`}
 
