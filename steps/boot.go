@@ -15,6 +15,8 @@ type BootPlan struct {
 	Node    string `json:"node"`
 	Steps   []Spec `json:"steps"`
 	Guard   *Guard `json:"guard,omitempty"` // nil: after a boot only
+	// Tokens are the steps of the node's own tokens. The service renews these in any case: they end within a day.
+	Tokens []Spec `json:"tokens,omitempty"`
 }
 
 const bootVersion = 2
@@ -27,30 +29,36 @@ var bootRef = regexp.MustCompile(`\\u0000([^\\]*)\\u0000`)
 
 const lateMark = `\u0001`
 
-// BootText is the file of a BootPlan. Its references are those of the step that
+// Text is the file of the BootPlan. Its references are those of the step that
 // writes it, which must have values without quotes and backslashes; but for outputs of
-// specs themselves: these are filled after the boot.
-func BootText(node string, specs []Spec, guard *Guard) string {
-	p := BootPlan{Version: bootVersion, Node: node, Guard: guard}
-	for _, s := range specs {
-		s.After, s.Source = nil, ""
-		p.Steps = append(p.Steps, s)
-	}
+// its own steps: these are filled after the boot.
+func (p BootPlan) Text() string {
+	p.Version = bootVersion
+	p.Steps, p.Tokens = unlinked(p.Steps), unlinked(p.Tokens)
 	b, err := json.MarshalIndent(p, "", " ")
 	if err != nil {
-		panic(fmt.Sprintf("steps: boot plan of %q: %v", node, err)) // the specs came out of JSON
+		panic(fmt.Sprintf("steps: boot plan of %q: %v", p.Node, err)) // the specs came out of JSON
 	}
 	return bootRef.ReplaceAllStringFunc(string(b), func(m string) string {
 		name := bootRef.FindStringSubmatch(m)[1]
 		step, _, _ := strings.Cut(name, ".")
-		if slices.ContainsFunc(specs, func(s Spec) bool { return s.ID == step }) {
+		if slices.ContainsFunc(p.Steps, func(s Spec) bool { return s.ID == step }) {
 			return lateMark + name + lateMark
 		}
 		return Ref(name)
 	}) + "\n"
 }
 
-// ReadBoot reads what BootText wrote. Steps of the cluster are refused: the machine
+// unlinked are the steps without what only a plan needs.
+func unlinked(list []Spec) (out []Spec) {
+	for _, s := range list {
+		s.After, s.Source, s.OnlyIf = nil, "", ""
+		out = append(out, s)
+	}
+	return out
+}
+
+// ReadBoot reads what Text wrote. Steps of the cluster are refused: the machine
 // has no way there.
 func ReadBoot(b []byte, kinds Catalog) (BootPlan, error) {
 	var p BootPlan
@@ -60,7 +68,7 @@ func ReadBoot(b []byte, kinds Catalog) (BootPlan, error) {
 	if p.Version != bootVersion {
 		return p, fmt.Errorf("boot plan: version %d, this nodejoin knows %d", p.Version, bootVersion)
 	}
-	for _, s := range p.Steps {
+	for _, s := range slices.Concat(p.Steps, p.Tokens) {
 		if k, ok := kinds.Lookup(s.Kind); !ok || k.Place != OnHost {
 			return p, fmt.Errorf("boot plan: step %s is of kind %q, which does not run on a machine", s.ID, s.Kind)
 		}

@@ -22,10 +22,12 @@ type Env struct {
 	Keep      bool     // what the step makes stays when the plan no longer has it
 	Facts     host.Facts
 	Artifacts Artifacts
-	Tokens    Tokens         // nil where nothing renews tokens: everywhere as yet
-	Record    *record.Record // of the host; nil on the cluster's side
-	Undos     Undos          // of all kinds; nil on the cluster's side
-	Missing   []string       // folders for nodejoin's record that were not there when it was first looked for
+	Tokens    Tokens // nil except in the service nodejoin-node
+	// Clock is the time by which lives of tokens are judged; nil = time.Now.
+	Clock   func() time.Time
+	Record  *record.Record // of the host; nil on the cluster's side
+	Undos   Undos          // of all kinds; nil on the cluster's side
+	Missing []string       // folders for nodejoin's record that were not there when it was first looked for
 	// WasOpen: of a gate, it was open at the end of an earlier run with the same arguments.
 	WasOpen bool
 	// Undoes reports whether what is under way undoes a claim; nil = it undoes all of them.
@@ -67,7 +69,7 @@ func (e *Env) FutureDigest(path string) (digest string, ok bool) {
 	return digest, ok
 }
 
-// Tokens renews tokens of service accounts. It is handed in, as the API server is
+// Tokens renews tokens of service accounts. The implementation is steps/nodeapi; it is handed in, as the API server is
 // reached over the network.
 type Tokens interface {
 	// Renew requests a token of the same account, life and binding, with the token itself.

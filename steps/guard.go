@@ -35,7 +35,8 @@ type GuardState struct {
 	// Counts since the service first ran here.
 	Checks   uint64 `json:"checks,omitempty"`
 	Fixes    uint64 `json:"fixes,omitempty"`
-	Failures uint64 `json:"failures,omitempty"` // fixes that failed
+	Failures uint64 `json:"failures,omitempty"` // fixes and renewals that failed
+	Renewals uint64 `json:"renewals,omitempty"` // of tokens
 
 	Tries map[string]GuardTry `json:"tries,omitempty"` // by step
 	HNS   *HNSSeen            `json:"hns,omitempty"`   // while all was in order; nil = not known

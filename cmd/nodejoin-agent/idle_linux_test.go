@@ -55,7 +55,8 @@ func TestIdleCost(t *testing.T) {
 	}
 	const interval = 100 * time.Millisecond
 	plan := filepath.Join(data, "node.json")
-	text := steps.BootText("lin-1", list, &steps.Guard{Interval: interval, Folders: []string{dir}})
+	text := steps.BootPlan{Node: "lin-1", Steps: list,
+		Guard: &steps.Guard{Interval: interval, Folders: []string{dir}}}.Text()
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

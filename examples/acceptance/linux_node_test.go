@@ -121,7 +121,7 @@ func (b *linuxBed) startSSHD(ctx context.Context) {
 func (b *linuxBed) report() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy", "nodejoin-node"} {
 		text, err := os.ReadFile(b.machine.Path("/var/lib/nodejoin/services/" + service + ".log"))
 		if err != nil {
 			out, _ := b.machine.Run(ctx, "journalctl", "--unit="+service, "--lines=60", "--output=cat", "--no-pager")
@@ -278,7 +278,7 @@ func TestLinuxNodeUnits(t *testing.T) {
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	b.wantLinuxNode(ctx, "systemd")
-	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+	for _, service := range []string{"containerd", "kubelet", "flanneld", "kube-proxy", "nodejoin-node"} {
 		if _, err := b.machine.Run(ctx, "systemctl", "is-active", "--quiet", service); err != nil {
 			t.Error(err)
 		}

@@ -13,8 +13,8 @@ import (
 var guardSpec = &eval.Spec{Name: "guard", One: true,
 	Doc: "what the service nodejoin-node, which is part of a Windows node, does between two applies",
 	Attrs: []eval.Attr{
-		{Name: "enabled", Typ: cty.Bool, Doc: "false: it brings the node back after a boot, and does nothing else. " +
-			"Default true"},
+		{Name: "enabled", Typ: cty.Bool, Doc: "false: it brings the node back after a boot and renews its tokens, and " +
+			"does nothing else. Default true"},
 		{Name: "interval", Typ: cty.String, Doc: "time between two checks of the node, default \"1m\""},
 		{Name: "metrics_port", Typ: cty.Number,
 			Doc: "port on 127.0.0.1 on which it serves Prometheus metrics; default none"},

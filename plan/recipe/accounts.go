@@ -19,6 +19,10 @@ var (
 		ClusterRole: "system:node-proxier", OwnNode: true}
 )
 
+// tokenLife is the life of a token that nodejoin-node renews in its last third. One that is bound to a Secret is not
+// renewed on the node, and lives as long as the kind's default.
+const tokenLife = "24h"
+
 // component is a program of the node that uses the cluster with a service account.
 type component struct {
 	id, program, kubeconfig string
@@ -54,7 +58,7 @@ func (b *build) accounts() {
 func (b *build) tokens() {
 	for _, c := range b.components() {
 		b.add(c.id+"_token", "service_account_token", "Token of "+c.program,
-			&kinds.ServiceAccountToken{Namespace: c.account.Namespace, Name: c.account.Name},
+			&kinds.ServiceAccountToken{Namespace: c.account.Namespace, Name: c.account.Name, NodeTTL: tokenLife},
 			c.id+"_account", "registered").OnlyIf = c.id + "_token_file"
 	}
 	for _, c := range b.components() {

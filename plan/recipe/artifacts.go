@@ -6,7 +6,7 @@ import (
 	"nodejoin/plan/compat"
 )
 
-// AgentArtifact is the nodejoin-agent program, for hosts that run a supervised service. The other artifact
+// AgentArtifact is the nodejoin-agent program, which is the node's own service. The other artifact
 // names are in plan/compat.
 const AgentArtifact = "agent"
 
@@ -23,14 +23,15 @@ func Artifacts(in Input) []string {
 	return slices.Compact(names)
 }
 
-// linuxArtifacts returns the names of a Linux node's artifacts. Its services need no agent.
+// linuxArtifacts returns the names of a Linux node's artifacts. The agent renews the tokens of flanneld and
+// kube-proxy.
 func linuxArtifacts(in Input) []string {
 	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
 	if in.Runtime.Crictl != "" {
 		names = append(names, compat.Crictl)
 	}
 	if in.Network.Kind != "none" {
-		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
+		names = append(names, AgentArtifact, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
 	}
 	return names
 }

@@ -30,6 +30,9 @@ func (b *build) linux() {
 	if b.proxy() {
 		b.linProxy()
 	}
+	if b.flannel() {
+		b.linNode()
+	}
 	b.linReady()
 }
 
@@ -110,6 +113,7 @@ func (b *build) linPrograms() {
 		kinds.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
 			Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
 	if b.flannel() {
+		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent", nodeService, "require")
 		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap",
 			kinds.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
 				Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")

@@ -55,7 +55,7 @@ func linuxInput() Input {
 	in.Artifacts = map[string]steps.Source{}
 	for name, file := range map[string]string{
 		"kubernetes_node": "kubernetes-node-linux-amd64.tar.gz", "containerd": "containerd-2.2.1-linux-amd64.tar.gz",
-		"runc":        "runc.amd64",
+		"runc": "runc.amd64", "agent": "nodejoin-agent",
 		"cni_plugins": "cni-plugins-linux-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64", "flanneld": "flanneld-amd64",
 	} {
 		in.Artifacts[name] = steps.Source{File: "/mirror/" + file, SHA256: strings.Repeat("a", 64)}

@@ -27,7 +27,7 @@ var bootSteps = []string{"containerd", "containerd_ready", "docker", "docker_rea
 // containerd's log small. The service comes after all of those steps, so that it finds nothing to do when it first
 // starts.
 func (b *build) winNode() {
-	file, logDir := host.Join("windows", b.dataDir(), "node.json"), b.logDir(nodeService)
+	logDir := b.logDir(nodeService)
 	after := []string{"data_dir", "kubelet_ready"}
 	if b.flannel() {
 		after = append(after, "cni_conf")
@@ -36,8 +36,7 @@ func (b *build) winNode() {
 		after = append(after, "kube_proxy_ready")
 	}
 	after = append(after, b.metricsFiles()...)
-	b.add("node_steps", "file", "Steps that the node repeats by itself", &kinds.File{Path: file,
-		Access: host.AccessPrivate, Content: steps.BootText(b.in.Node, b.bootPart(), b.guard())}, after...)
+	file := b.nodeSteps(steps.BootPlan{Steps: b.bootPart(), Guard: b.guard()}, after...)
 	b.add("node_log_dir", "directory", "Folder of the log of nodejoin-node",
 		&kinds.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
 	for _, v := range []struct {

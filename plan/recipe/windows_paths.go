@@ -46,7 +46,18 @@ func (b *build) dataDir() string {
 	return winDataDir
 }
 
+// data is nodejoin's own folder on the machine.
+func (b *build) data() string {
+	if b.in.OS == "linux" {
+		return b.linData()
+	}
+	return b.dataDir()
+}
+
 func (b *build) agentPath() string {
+	if b.in.OS == "linux" {
+		return linBin + "/nodejoin-agent"
+	}
 	return host.Join("windows", b.dataDir(), `bin\nodejoin-agent.exe`)
 }
 

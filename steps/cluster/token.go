@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,9 @@ func (k *client) ServiceAccountToken(ctx context.Context, want kube.TokenRequest
 		return "", time.Time{}, err
 	}
 	if v, err := semver.NewVersion(info.Version); err != nil || !v.LessThan(nodeBinding) {
-		token, ends, err := k.requestToken(ctx, what, want, &authenticationv1.BoundObjectReference{APIVersion: "v1",
+		own := want
+		own.TTL = cmp.Or(want.NodeTTL, want.TTL)
+		token, ends, err := k.requestToken(ctx, what, own, &authenticationv1.BoundObjectReference{APIVersion: "v1",
 			Kind: "Node", Name: want.Node, UID: types.UID(want.UID)})
 		if !errors.Is(err, errNoBinding) {
 			return token, ends, err

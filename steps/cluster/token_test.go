@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,9 +25,10 @@ func TestTokenBinding(t *testing.T) {
 		refuses       bool // the feature gate is off
 		want          []string
 	}{
-		{"Node", "v1.31.0", false, []string{"token Node/n u"}},
-		{"gate off", "v1.32.1", true, []string{"token Node/n u", "secret owned by n u", "token Secret/nodejoin-token-u s"}},
-		{"older", "v1.30.4", false, []string{"secret owned by n u", "token Secret/nodejoin-token-u s"}},
+		{"Node", "v1.31.0", false, []string{"token Node/n u 1h"}},
+		{"gate off", "v1.32.1", true, []string{"token Node/n u 1h", "secret owned by n u",
+			"token Secret/nodejoin-token-u s 9h"}},
+		{"older", "v1.30.4", false, []string{"secret owned by n u", "token Secret/nodejoin-token-u s 9h"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var did []string
@@ -53,7 +55,7 @@ func TestTokenBinding(t *testing.T) {
 						t.Error(err)
 					}
 					to := q.Spec.BoundObjectRef
-					did = append(did, "token "+to.Kind+"/"+to.Name+" "+string(to.UID))
+					did = append(did, fmt.Sprintf("token %s/%s %s %dh", to.Kind, to.Name, to.UID, *q.Spec.ExpirationSeconds/3600))
 					if c.refuses && to.Kind == "Node" {
 						status(w, 400, metav1.StatusReasonBadRequest,
 							"cannot bind token to a Node object as the feature-gate is disabled")
@@ -65,7 +67,8 @@ func TestTokenBinding(t *testing.T) {
 					t.Error(r.Method, r.URL.Path)
 				}
 			})
-			want := kube.TokenRequest{Namespace: "ns", Name: "a", TTL: time.Hour, Node: "n", UID: "u"}
+			want := kube.TokenRequest{Namespace: "ns", Name: "a", TTL: 9 * time.Hour, NodeTTL: time.Hour, Node: "n",
+				UID: "u"}
 			token, _, err := a.ServiceAccountToken(t.Context(), want)
 			if err != nil || token != "t" {
 				t.Fatalf("%q, %v", token, err)

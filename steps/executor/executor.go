@@ -29,6 +29,8 @@ type Executor struct {
 	whole     []steps.Spec       // of the last check of a whole plan
 	missing   []string           // folders above the record that were not there at first
 	decoded   map[string]decoded // of the request, by the steps' ids
+	tokens    steps.Tokens
+	clock     func() time.Time
 }
 
 // decoded is a step whose arguments were decoded, for what only reads them.
@@ -66,6 +68,11 @@ func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(
 		return nil
 	})
 	return x
+}
+
+// RenewTokens lets steps renew the tokens of the machine, whose lives are judged by clock; nil = time.Now.
+func (x *Executor) RenewTokens(tokens steps.Tokens, clock func() time.Time) {
+	x.tokens, x.clock = tokens, clock
 }
 
 // Request asks for a check or an apply of steps of one node, in their order.
@@ -156,7 +163,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 
 func (x *Executor) env(node, id string) *steps.Env {
 	return &steps.Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
-		Missing:  x.missing,
+		Missing: x.missing, Tokens: x.tokens, Clock: x.clock,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
 }
 

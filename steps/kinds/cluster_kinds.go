@@ -28,7 +28,12 @@ var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnClus
 var serviceAccountTokenKind = steps.Kind{Name: "service_account_token", Place: steps.OnCluster,
 	Doc:     "a token of a ServiceAccount, minted when it is needed",
 	Outputs: []string{"token"},
-	New:     func() any { return &ServiceAccountToken{} }, Render: steps.Renders((*ServiceAccountToken).rendered)}
+	Args: map[string]string{
+		"node_ttl": "life of a token that is bound to the Node itself (Kubernetes 1.31 and newer; before, it is bound to " +
+			"a Secret of the Node); default that of ttl",
+	},
+	New: func() any { return &ServiceAccountToken{} }, Review: steps.Review((*ServiceAccountToken).review),
+	Render: steps.Renders((*ServiceAccountToken).rendered)}
 
 // BootstrapToken mints a token (output "token", sensitive) each time it runs; the
 // spec's only_if keeps it from running when nothing needs one. With Absent it
@@ -143,11 +148,28 @@ type ServiceAccountToken struct {
 	Namespace string `json:"namespace" doc:"namespace of the account"`
 	Name      string `json:"name" doc:"name of the account" id:"true"`
 	TTL       string `json:"ttl,omitempty" doc:"life of the token, default 8760h; the API server may shorten it"`
+	NodeTTL   string `json:"node_ttl,omitempty"`
 	Unbound   bool   `json:"unbound,omitempty" doc:"the token outlives the Node; by default it ends with the Node"`
 }
 
+func (s *ServiceAccountToken) review(w steps.Written) (out []steps.Remark) {
+	if s.Unbound && w.Has("node_ttl") {
+		out = append(out, steps.Remark{Arg: "node_ttl",
+			Detail: "The token is not bound to the Node: unbound is true. Remove one of the two."})
+	}
+	return out
+}
+
+// ttls are the lives of a token, in general and where it is bound to the Node itself.
+func (s *ServiceAccountToken) ttls() (ttl, node time.Duration, err error) {
+	if ttl, err = tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL); err == nil {
+		node, err = tokenTTL(s.NodeTTL, ttl, minServiceAccountTTL)
+	}
+	return ttl, node, err
+}
+
 func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
-	if _, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL); err != nil {
+	if _, _, err := s.ttls(); err != nil {
 		return steps.Change{}, err
 	}
 	if e.Applied["token"] != "" {
@@ -158,11 +180,11 @@ func (s *ServiceAccountToken) Check(ctx context.Context, r kube.Reader, e *steps
 
 func (s *ServiceAccountToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (
 	steps.Outcome, error) {
-	ttl, err := tokenTTL(s.TTL, defaultServiceAccountTTL, minServiceAccountTTL)
+	ttl, nodeTTL, err := s.ttls()
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	want := kube.TokenRequest{Namespace: s.Namespace, Name: s.Name, TTL: ttl}
+	want := kube.TokenRequest{Namespace: s.Namespace, Name: s.Name, TTL: ttl, NodeTTL: nodeTTL}
 	if !s.Unbound {
 		n, err := a.Node(ctx, e.Node)
 		if errors.Is(err, fs.ErrNotExist) {

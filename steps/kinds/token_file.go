@@ -18,7 +18,7 @@ var tokenFileKind = steps.Kind{Name: "token_file", Place: steps.OnHost,
 		"the file (tokenFile) read it again every minute",
 	Args: map[string]string{
 		"token": "the token; without one the step judges the token in the file, and fails when that must be renewed: " +
-			"nothing on the machine renews it yet",
+			"only the service nodejoin-node of the machine renews it then",
 	},
 	New:   func() any { return &TokenFile{} },
 	Makes: steps.Makes((*TokenFile).thing), Claims: steps.Claims((*TokenFile).claims),
@@ -60,7 +60,7 @@ func (f *TokenFile) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	case have.Truncated:
 		c.Reason = "what is there is not a token"
 	case f.Token == "" || steps.HasRef(f.Token):
-		c.Reason = f.wrong(strings.TrimSpace(string(have.Content)), time.Now())
+		c.Reason = f.wrong(strings.TrimSpace(string(have.Content)), clock(e))
 	case strings.TrimSpace(string(have.Content)) != f.Token:
 		c.Reason = "another token"
 	}
@@ -122,7 +122,7 @@ func (f *TokenFile) renewed(ctx context.Context, h host.Host, e *steps.Env) (str
 		text[i] = file.Content
 	}
 	old := strings.TrimSpace(string(text[0]))
-	now := time.Now()
+	now := clock(e)
 	why := f.wrong(old, now)
 	if why == "" {
 		return old, nil // only its access is wrong
@@ -136,6 +136,14 @@ func (f *TokenFile) renewed(ctx context.Context, h host.Host, e *steps.Env) (str
 		return "", f.unrenewable(fmt.Sprintf("%s cannot be read as a kubeconfig: %v", f.Kubeconfig, err))
 	}
 	return e.Tokens.Renew(ctx, steps.TokenRenewal{Server: at.server, CA: at.ca, Token: old})
+}
+
+// clock is the time by which tokens are judged.
+func clock(e *steps.Env) time.Time {
+	if e.Clock != nil {
+		return e.Clock()
+	}
+	return time.Now()
 }
 
 func (f *TokenFile) unrenewable(why string) error {

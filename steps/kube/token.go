@@ -12,6 +12,7 @@ import (
 type TokenRequest struct {
 	Namespace, Name string
 	TTL             time.Duration
+	NodeTTL         time.Duration // instead of TTL where the token is bound to the Node itself; 0 = TTL
 	// Node is the Node that the token ends with, and UID its UID; Node "" = the token ends with its account only.
 	Node, UID string
 }

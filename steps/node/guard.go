@@ -1,6 +1,6 @@
 // Package node is the service nodejoin-node of a machine. It brings the node back to work after a boot and, with a
 // steps.Guard, keeps it so: it runs the node's own steps (steps.BootPlan), which the last apply left in a file, where
-// they are not in order. It has neither the plan nor the cluster's credentials.
+// they are not in order. Of the cluster's credentials it has the node's own tokens only, and it has no plan.
 package node
 
 import (
@@ -17,6 +17,7 @@ import (
 )
 
 // Run runs the boot part until a check finds everything in order and, with a Guard, again whenever something is not.
+// It renews the node's tokens as long as it runs.
 // It changes the machine only under its lock, which it takes only when there is something to do, and waits for other
 // runs. It fails if the file cannot be used, and when ctx ends.
 func Run(ctx context.Context, o Options) error {
@@ -38,7 +39,7 @@ func Run(ctx context.Context, o Options) error {
 			g.failed(err)
 		}
 		g.tell(ctx, first)
-		if g.plan.Guard == nil && len(g.state.Problems) == 0 {
+		if g.plan.Guard == nil && len(g.plan.Tokens) == 0 && len(g.state.Problems) == 0 {
 			return nil
 		}
 		if err := g.rest(ctx); err != nil {
@@ -50,6 +51,7 @@ func Run(ctx context.Context, o Options) error {
 // open reads the file of the steps.
 func (g *guard) open(ctx context.Context) (err error) {
 	g.ran, g.found, g.told = map[string]time.Time{}, map[string]string{}, map[string]bool{}
+	g.unrenewed = map[string]string{}
 	if g.Pause == 0 {
 		g.Pause = firstPause
 	}
@@ -64,6 +66,7 @@ func (g *guard) open(ctx context.Context) (err error) {
 // process left.
 func (g *guard) remember(ctx context.Context) (err error) {
 	g.x = executor.NewExecutor(kinds.Catalog(), g.Host, none{}, g.event)
+	g.x.RenewTokens(g.Tokens, g.Clock)
 	for pause := g.Pause; ; pause = min(2*pause, maxPause) {
 		if g.facts, err = g.Host.Facts(ctx); err == nil {
 			break
@@ -153,8 +156,11 @@ func (g *guard) save(ctx context.Context) {
 func (g *guard) rest(ctx context.Context) error {
 	now := time.Now()
 	next := now.Add(g.Pause)
-	if g.plan.Guard != nil {
+	switch {
+	case g.plan.Guard != nil:
 		next = now.Add(g.plan.Guard.Interval)
+	case g.settled:
+		next = now.Add(tokenLook)
 	}
 	for _, p := range g.state.Problems {
 		// One that is due was not tried: the node is paused, or another run holds it.

@@ -32,6 +32,7 @@ type machine struct {
 	t       *testing.T
 	lockDir string
 	guard   *steps.Guard
+	tokens  []steps.Spec
 	network bool // it has an HNS network, which b uses
 
 	mu      sync.Mutex
@@ -64,7 +65,8 @@ func (m *machine) bootFile() steps.Spec {
 		}
 		boot = append(boot, s)
 	}
-	return spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootText("win-1", boot, m.guard),
+	return spec("boot", "file", &kinds.File{Path: planFile, Content: steps.BootPlan{Node: "win-1", Steps: boot,
+		Guard: m.guard, Tokens: m.tokens}.Text(),
 		Access: host.AccessPrivate})
 }
 

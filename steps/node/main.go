@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/nodeapi"
 	"nodejoin/steps/supervise"
 )
 
@@ -44,7 +45,8 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 			Work: func(ctx context.Context, report func(Level, string)) error {
 				h, err := open(opt.data)
 				if err == nil {
-					err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report})
+					err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report,
+						Tokens: nodeapi.Client{}})
 				}
 				if err != nil && ctx.Err() == nil {
 					say("ended: " + err.Error())

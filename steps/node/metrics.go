@@ -50,7 +50,8 @@ func Metrics(node string, s steps.GuardState, paused bool) string {
 	metric(p+"last_check_timestamp_seconds", "gauge", "When the node was last checked.", seconds(s.At), "node", node)
 	metric(p+"checks_total", "counter", "Checks of the node.", float64(s.Checks), "node", node)
 	metric(p+"fixes_total", "counter", "Fixes that changed the node.", float64(s.Fixes), "node", node)
-	metric(p+"failures_total", "counter", "Fixes that failed.", float64(s.Failures), "node", node)
+	metric(p+"failures_total", "counter", "Fixes and renewals of tokens that failed.", float64(s.Failures), "node", node)
+	metric(p+"token_renewals_total", "counter", "Renewals of tokens.", float64(s.Renewals), "node", node)
 	kind := "gauge"
 	for _, problem := range s.Problems {
 		metric(p+"problem_since_timestamp_seconds", kind, "Since when a step or check of the node is not in order.",

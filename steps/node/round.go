@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,24 +17,40 @@ import (
 	"nodejoin/steps/hostlock"
 )
 
-// round looks at everything, and fixes what is due.
+// round checks everything, fixes what is due, and renews tokens whatever became of the steps.
 func (g *guard) round(ctx context.Context) error {
-	g.state.Checks++
-	l, err := g.look(ctx)
+	if g.plan.Guard == nil && g.settled {
+		g.problems(g.renew(ctx))
+		return nil
+	}
+	wrong, err := g.steps(ctx)
+	tokens := g.renew(ctx)
 	if err != nil {
 		return err
 	}
+	wrong = append(wrong, tokens...)
+	g.calmed(wrong)
+	g.problems(append(wrong, g.check(ctx)...))
+	return nil
+}
+
+// steps checks the steps, fixes what is due, and returns what is wrong then.
+func (g *guard) steps(ctx context.Context) ([]steps.GuardProblem, error) {
+	g.state.Checks++
+	l, err := g.look(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if g.paused, err = executor.Paused(ctx, g.Host, g.facts); err != nil {
-		return fmt.Errorf("whether the node is paused is not known, and nothing is fixed: %w", err)
+		return nil, fmt.Errorf("whether the node is paused is not known, and nothing is fixed: %w", err)
 	}
 	if g.dueOf(l) > 0 && !g.paused.Holds(time.Now()) {
 		if l, err = g.fix(ctx, l); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if l.by != nil {
-		g.problems(append(held(l.by), g.check(ctx)...))
-		return nil
+		return held(l.by), nil
 	}
 	if len(l.wrong) == 0 && l.lost == "" {
 		g.settled, g.closed = true, nil
@@ -43,9 +58,7 @@ func (g *guard) round(ctx context.Context) error {
 			g.state.HNS, g.endpoints = &l.known.HNSSeen, l.known.endpoints
 		}
 	}
-	g.calmed(l)
-	g.problems(append(l.wrong, g.check(ctx)...))
-	return nil
+	return l.wrong, nil
 }
 
 // look checks the steps.
@@ -198,9 +211,9 @@ func (g *guard) remaining(l look, due []steps.Spec, failed string, err error) lo
 }
 
 // calmed forgets the tries of steps that have stayed in order.
-func (g *guard) calmed(l look) {
+func (g *guard) calmed(list []steps.GuardProblem) {
 	for id, t := range g.state.Tries {
-		wrong := l.has(steps.Spec{ID: id})
+		wrong := slices.ContainsFunc(list, func(p steps.GuardProblem) bool { return p.ID == id })
 		if !wrong && time.Since(t.Last) > max(calm, g.pauseAfter(t.Count)) {
 			delete(g.state.Tries, id)
 		}
@@ -236,27 +249,11 @@ func (g *guard) check(ctx context.Context) (out []steps.GuardProblem) {
 // take takes the lock. Another run that holds it is waited for after a boot, and is returned by a Guard, which looks
 // again after its interval.
 func (g *guard) take(ctx context.Context, lock *hostlock.Lock) (*steps.LockHolder, error) {
-	now := time.Now().UTC()
-	by := steps.LockHolder{Run: fmt.Sprintf("node-%s-%d", now.Format("20060102-150405.000"), os.Getpid()),
-		User: "the service of nodejoin", Host: g.facts.Hostname,
-		PID: os.Getpid(), Since: now.Truncate(time.Second), Command: steps.BootCommand}
-	req := steps.LockRequest{Holder: by}
-	for {
-		reply, err := lock.Take(ctx, req)
-		if err != nil {
-			return nil, err
+	for waits := time.Duration(0); ; waits = lockLook {
+		by, err := g.tryLock(ctx, lock, waits)
+		if err != nil || by == nil || g.plan.Guard != nil {
+			return by, err
 		}
-		if reply.Left != nil {
-			g.Log("an earlier run did not end: " + reply.Left.String())
-		}
-		if reply.By == nil {
-			return nil, nil
-		}
-		g.Log("waiting for another run: " + reply.By.String())
-		if g.plan.Guard != nil {
-			return reply.By, nil
-		}
-		req.Wait = lockLook
 	}
 }
 

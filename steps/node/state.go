@@ -34,6 +34,9 @@ type Options struct {
 	Pause time.Duration
 	// Checks are what is looked at besides the steps, by a Guard; nil = Checks.
 	Checks []Check
+	// Tokens renews the node's tokens; nil = it cannot. Clock judges their lives, nil = time.Now.
+	Tokens steps.Tokens
+	Clock  func() time.Time
 }
 
 const (
@@ -67,7 +70,9 @@ type guard struct {
 	told   map[string]bool      // problems that were reported
 	closed map[string]time.Time // since when gates are closed
 	ended  []string             // steps that were fixed since all was in order
-	woke   steps.HNSSeen        // what ended a rest last
+	// unrenewed are the tokens whose last renewal failed, with the reason.
+	unrenewed map[string]string
+	woke      steps.HNSSeen // what ended a rest last
 	// endpoints of this machine in the HNS network, while all was in order.
 	endpoints []host.HNSEndpoint
 	// settled: all was in order once since the process began.

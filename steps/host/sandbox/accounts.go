@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -98,14 +99,18 @@ const jwtHeader = `{"alg":"HS256","typ":"JWT"}`
 func (k *Cluster) ServiceAccountToken(ctx context.Context, want kube.TokenRequest) (string, time.Time, error) {
 	var token string
 	now := time.Now()
-	expires := now.Add(want.TTL).UTC().Truncate(time.Second)
+	life := want.TTL
+	if want.Node != "" {
+		life = cmp.Or(want.NodeTTL, want.TTL)
+	}
+	expires := now.Add(life).UTC().Truncate(time.Second)
 	subject := want.Namespace + "/" + want.Name
 	err := k.tell(ctx, "mint token of service account", subject, func(s *clusterState) error {
 		if _, ok := s.Accounts.get(subject); !ok {
 			return fs.ErrNotExist
 		}
-		if want.TTL < 10*time.Minute {
-			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, want.TTL)
+		if life < 10*time.Minute {
+			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, life)
 		}
 		c := claims{Issuer: s.Server, Subject: "system:serviceaccount:" + want.Namespace + ":" + want.Name,
 			IssuedAt: now.Unix(), Expires: expires.Unix()}
