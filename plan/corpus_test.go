@@ -3,6 +3,7 @@ package plan_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -50,6 +51,7 @@ const wantFile = "want"
 //	offline             as --offline
 //	bundle              the plan is from a bundle, which has all files but those that are named lost
 //	brokenagent         there is no way to get the agents
+//	stoppedagent        the run is stopped while the agent is made
 //	recipe              also show the steps of the recipe
 //	show ID             show what the recipe's step ID writes or runs
 func TestCorpus(t *testing.T) {
@@ -242,6 +244,10 @@ func (c *corpusCase) directives(text string) error {
 		case "brokenagent":
 			c.opt.Agent = func(os, arch, _ string) (steps.Source, error) {
 				return steps.Source{}, fmt.Errorf("no compiler for %s/%s", os, arch)
+			}
+		case "stoppedagent":
+			c.opt.Agent = func(string, string, string) (steps.Source, error) {
+				return steps.Source{}, fmt.Errorf("list the files: %w", context.Canceled)
 			}
 		default:
 			return fmt.Errorf("unknown directive %q", in.Text())

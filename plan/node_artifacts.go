@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -190,6 +191,10 @@ func (c *compiler) agent(m *block.Machine) (steps.Source, bool) {
 		}
 		c.Outside(func() { a.source, a.err = c.opt.Agent(m.OS, m.Arch, m.Connection.Type) })
 		c.agents[key] = a
+	}
+	if errors.Is(a.err, context.Canceled) {
+		c.Fail(m.Range, "interrupted", "The agent for %s/%s was not built to its end.", m.OS, m.Arch)
+		return steps.Source{}, false
 	}
 	if a.err != nil {
 		c.Fail(m.Range, "no agent", "The agent for %s/%s is not available: %s.", m.OS, m.Arch, a.err)

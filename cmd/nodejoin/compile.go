@@ -69,7 +69,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	}
 	opt = plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Untrusted: a.untrusted,
 		Unvalued: a.unvalued, Version: version, Offline: a.offline, Program: program.Runner(ctx),
-		Agent: connect.Agent(ctx, a.agent)}
+		Agent: connect.Agent(ctx, a.agent, a.term.Notice)}
 	if a.note != nil {
 		opt.Note = func(file string) { a.note[file] = true }
 	}

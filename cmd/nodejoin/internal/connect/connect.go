@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -106,13 +107,23 @@ func kubeconfigError(file string, err error) error {
 	return e
 }
 
+// soon is how long an agent may take until it is said what happens.
+const soon = 2 * time.Second
+
 // Agent returns a function that finds the agent for a node. A sandbox runs no programs
 // and gets a small stand-in, so that the quickstart needs no cross-build.
-func Agent(ctx context.Context, agent Agents) func(os, arch, connection string) (steps.Source, error) {
+//
+// Where an agent is not at hand at once, as it has to be built, that is said.
+func Agent(ctx context.Context, agent Agents, say func(string)) func(os, arch, connection string) (
+	steps.Source, error) {
 	return func(goos, arch, connection string) (steps.Source, error) {
 		if connection == "sandbox" {
 			return sandboxAgent()
 		}
+		t := time.AfterFunc(soon, func() {
+			say("Building the agent for " + goos + "/" + arch + " from source. The first time takes a minute or two.")
+		})
+		defer t.Stop()
 		path, digest, err := agent.orOwn()(ctx, goos, arch)
 		if err != nil {
 			return steps.Source{}, err
