@@ -65,13 +65,13 @@ var linKubeletMakes = []string{linKubelet, linKubeletConf, "/var/log/pods", "/va
 
 // linKubelet adds the kubelet, up to its health.
 func (b *build) linKubelet() {
-	watch, credentials, flags := []string{linKubeletConfig, linCA}, "bootstrap_kubeconfig", ""
+	watch, joins, flags := []string{linKubeletConfig, linCA}, "bootstrap_kubeconfig", ""
 	var gone []string
 	if b.byKubeadm() {
-		watch, credentials = append(watch, linKubeletDropIn+"/"+settingsFile), "kubeadm_join"
+		watch, joins = append(watch, linKubeletDropIn+"/"+settingsFile), "kubeadm_join"
 		flags, gone = linKubelet+"/kubeadm-flags.env", b.kubeadmFlagsGone()
 	}
-	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", credentials, "kubelet_pki_dir",
+	after := append([]string{"seen", "kubernetes_node", "kubelet_config", "ca", joins, "kubelet_pki_dir",
 		"containerd_ready", "sysctl_bridge_iptables", "sysctl_ip_forward"}, b.needs...)
 	b.add("kubelet", "service", "Service kubelet", &kinds.Service{
 		ServiceConfig: linService("kubelet", "Kubernetes node agent", b.linKubeletCommand(), "containerd"),

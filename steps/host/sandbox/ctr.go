@@ -62,15 +62,16 @@ func imagesOf(r io.Reader) (names []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		switch sum := sha256.New(); {
-		case head.Name == "oci-layout":
+		switch head.Name {
+		case "oci-layout":
 			layout = true
-		case head.Name == "index.json":
+		case "index.json":
 			if err := json.NewDecoder(t).Decode(&index); err != nil {
 				return nil, err
 			}
 		default:
-			if _, err := io.Copy(sum, t); err != nil {
+			sum := sha256.New()
+			if _, err := io.CopyN(sum, t, head.Size); err != nil {
 				return nil, err
 			}
 			blobs = append(blobs, "sha256:"+hex.EncodeToString(sum.Sum(nil)))
