@@ -39,7 +39,7 @@ func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 		"http://m/1.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c1", "bin/ctr.exe", "t1", "bin/doc.txt", "d"),
 		"http://m/2.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c2", "bin/ctr.exe", "t1", "bin/new.exe", "n")}
 	return slices.Concat(fileScenarios(art), serviceScenarios(art), settingScenarios(), networkScenarios(),
-		joinScenarios(t), kernelScenarios()), art
+		joinScenarios(t), kernelScenarios(), imageScenarios(t, art)), art
 }
 
 // runs checks that the services run.
