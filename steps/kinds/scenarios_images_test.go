@@ -69,7 +69,8 @@ func TestImageImportFails(t *testing.T) {
 	}{
 		"refused": {map[string]string{"ctr.exe": "exit 7"}, func(*kinds.Image, stepstest.Memory) {},
 			`C:\c\ctr.exe ended with exit code 7`},
-		"no ctr":      {nil, func(i *kinds.Image, _ stepstest.Memory) { i.Program = `C:\c\none.exe` }, `none.exe is not there`},
+		"no ctr": {nil, func(i *kinds.Image, _ stepstest.Memory) { i.Program = `C:\c\none.exe` },
+			`none.exe is not there`},
 		"other bytes": {nil, func(_ *kinds.Image, m stepstest.Memory) { m["image.tar"][600] ^= 1 }, "image.tar"},
 		"no image": {nil, func(i *kinds.Image, m stepstest.Memory) {
 			m["image.tar"] = []byte("text")
