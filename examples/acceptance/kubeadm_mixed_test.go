@@ -1,6 +1,9 @@
 package acceptance_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -46,5 +49,46 @@ func TestMixedKubeadm(t *testing.T) {
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	wantNothing(ctx, t, args)
+	wantUpgradedByKubeadm(ctx, t, args, map[string]string{
+		b.machine.Path("/var/lib/nodejoin/record.json"):    b.machine.Path("/var/lib/nodejoin/kubeadm.log"),
+		w.host.Path(`C:\ProgramData\nodejoin\record.json`): w.host.Path(`C:\var\log\kubelet\kubeadm.log`)})
 	b.wantLeft(ctx, args, before)
+}
+
+// wantUpgradedByKubeadm: kubeadm upgrade node runs on machines whose records do not say which version of kubeadm wrote
+// the kubelet's settings, as records of an older nodejoin; logs has kubeadm's log for each record.
+func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, logs map[string]string) {
+	t.Helper()
+	for record := range logs {
+		text, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r map[string]json.RawMessage
+		var archives map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal(text, &r), json.Unmarshal(r["archives"], &archives)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := archives["kubeadm_join"]; !ok {
+			t.Fatalf("%s does not say which kubeadm wrote the kubelet's settings: %s", record, r["archives"])
+		}
+		delete(archives, "kubeadm_join")
+		if r["archives"], err = json.Marshal(archives); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(record, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustApply(ctx, t, args)
+	for _, path := range logs {
+		const want = "The kubelet configuration for this node was successfully upgraded"
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q: %v\n%s", path, want, err, tail(string(text)))
+		}
+	}
+	wantNothing(ctx, t, args)
 }

@@ -85,9 +85,9 @@ func pairs(t *testing.T) (n int, seed uint64) {
 // the machine as it was, with all that is of others on it (seedForeign).
 //
 // Not compared, as it stays until the leave or is of others: the machine's name and features; Namespaces; what flannel
-// notes at the Node; the kubelet's serving certificate; images that were pulled, the log of kubeadm, and interfaces
-// and chains where the cluster has a network of its own (forOthers); the order of the lines of /etc/environment. The
-// plans of a pair do not differ in what is the cluster's or the machine's (ofPair).
+// notes at the Node; the kubelet's serving certificate; images that were pulled, kubeadm's log and its copies of
+// settings, and interfaces and chains where the cluster has a network of its own (forOthers); the order of the lines of
+// /etc/environment. The plans of a pair do not differ in what is the cluster's or the machine's (ofPair).
 //
 // NODEJOIN_PAIRS sets how many pairs are drawn for each system, NODEJOIN_SEED draws those of a failure.
 func TestPlanIsTheWholeTruth(t *testing.T) {
@@ -148,17 +148,21 @@ func facts(t *testing.T, w *world, a, b drawn) map[string]string {
 	return out
 }
 
-// kubeadmLog matches the access of kubeadm's log.
-var kubeadmLog = regexp.MustCompile(`(?m)^.*/kubeadm\.log".*\n`)
+// ofKubeadm are kubeadm's log and the folder of the settings that an upgrade by it replaced; accessOfKubeadm matches
+// the lines with their access.
+var (
+	ofKubeadm       = regexp.MustCompile(`/kubeadm\.log$|/etc/kubernetes/tmp(/|$)`)
+	accessOfKubeadm = regexp.MustCompile(`(?m)^.*(/kubeadm\.log|/etc/kubernetes/tmp(/[^"]*)?)".*\n`)
+)
 
 // forOthers leaves out what is not nodejoin's: images are the container runtime's, in a data folder that a sandbox
-// does not have (kind image); kubeadm writes its log once, when the node joins; with network "none", packet filter and
+// does not have (kind image); kubeadm writes its log and copies once, in a join or an upgrade; with network "none", packet filter and
 // interfaces are the cluster's.
 func forOthers(facts map[string]string, a, b drawn) {
 	delete(facts, "state: pulled")
-	maps.DeleteFunc(facts, func(path, _ string) bool { return strings.HasSuffix(path, "/kubeadm.log") })
+	maps.DeleteFunc(facts, func(path, _ string) bool { return ofKubeadm.MatchString(path) })
 	if access, ok := facts["state: access"]; ok {
-		facts["state: access"] = kubeadmLog.ReplaceAllString(access, "")
+		facts["state: access"] = accessOfKubeadm.ReplaceAllString(access, "")
 	}
 	for _, d := range []drawn{a, b} {
 		if _, ok := d.needs()["flanneld"]; !ok {

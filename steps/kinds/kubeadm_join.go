@@ -52,6 +52,7 @@ type KubeadmJoin struct {
 	Makes         []string `json:"makes,omitempty" doc:"files and folders that the kubelet makes"`
 	Chains        []string `json:"chains,omitempty" doc:"prefixes of the packet filter chains that the kubelet makes"`
 	Ignore        []string `json:"ignore_preflight_errors,omitempty"`
+	Version       string   `json:"version,omitempty" doc:"of kubeadm; after another, it writes the settings again"`
 }
 
 func (k *KubeadmJoin) secrets(shown func(string) string) { k.Token = hideToken(k.Token, shown) }
@@ -66,6 +67,7 @@ const kubeletService = "kubelet"
 // cmd/kubeadm/app/constants: KubernetesDir, KubeletRunDirectory and names in them).
 type kubeadmFiles struct {
 	conf, bootstrap, ca             string // must not exist before
+	backups                         string // folder of kubelet settings that an upgrade replaced
 	kubeletConfig, flags, criConfig string // are replaced
 	certificate                     string // of the kubelet, by which it would join nothing
 	join, discovery                 string // ours, with the token; there only while kubeadm runs
@@ -80,6 +82,7 @@ func (k *KubeadmJoin) files(os string) kubeadmFiles {
 	return kubeadmFiles{
 		conf: host.Join(os, etc, "kubelet.conf"), bootstrap: host.Join(os, etc, "bootstrap-kubelet.conf"),
 		ca:            host.Join(os, etc, "pki", "ca.crt"),
+		backups:       host.Join(os, etc, "tmp"),
 		kubeletConfig: host.Join(os, lib, "config.yaml"), flags: host.Join(os, lib, "kubeadm-flags.env"),
 		criConfig:   host.Join(os, lib, "instance-config.yaml"),
 		certificate: host.Join(os, lib, "pki", clientCertificate),
@@ -98,7 +101,7 @@ func (k *KubeadmJoin) claims(e *steps.Env) []record.Key {
 	for _, path := range k.claimed(f) {
 		out = append(out, record.File.Of(path))
 	}
-	return append(out, k.service().claims(e)...)
+	return append(out, k.service(f).claims(e)...)
 }
 
 func (k *KubeadmJoin) rendered(to steps.RenderFor) (steps.Rendering, error) {
@@ -170,6 +173,11 @@ func (k *KubeadmJoin) Check(ctx context.Context, r host.Reader, e *steps.Env) (s
 			return steps.Change{Action: steps.ActionDelete, Reason: path + " is left from a join that was interrupted"}, err
 		}
 	}
+	if have := k.kubeadm().outdated(e); have != "" {
+		return steps.Change{Action: steps.ActionUpdate, Reason: "kubeadm upgrade node has to run",
+			Diffs:   []steps.Diff{{Name: "version", Have: have, Want: k.Version}},
+			Touches: []steps.Touch{{Path: f.kubeletConfig}, {Path: f.flags}, {Path: f.criConfig}}}, nil
+	}
 	open, err := k.open(ctx, r, e, f)
 	if err != nil || len(open) == 0 {
 		return steps.Change{}, err
@@ -237,6 +245,11 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 	case steps.ActionDelete:
 		return steps.Outcome{}, removeAll(ctx, h, f.join, f.discovery)
 	case steps.ActionUpdate:
+		if k.kubeadm().outdated(e) != "" {
+			if err := k.upgrade(ctx, h, e, f); err != nil {
+				return steps.Outcome{}, err
+			}
+		}
 		return steps.Outcome{}, k.closeFiles(ctx, h, e, f)
 	}
 	if len(host.Certificates([]byte(k.CA))) == 0 {
@@ -258,15 +271,31 @@ func (k *KubeadmJoin) Apply(ctx context.Context, h host.Host, e *steps.Env, c st
 	if err := k.write(ctx, h, e, f); err != nil {
 		return steps.Outcome{}, err
 	}
-	code, err := h.RunProgram(ctx, host.Program{Command: []string{k.Program, "join", "--config", f.join},
-		PathFirst: host.Dir(e.Facts.OS, k.Program), Log: k.Log})
-	if err != nil {
-		return steps.Outcome{}, fmt.Errorf("%w%s", err, logTail(ctx, h, k.Log))
-	}
-	if code != 0 {
-		return steps.Outcome{}, kubeadmFailed(ctx, h, k.Log, code)
+	if err := k.kubeadm().run(ctx, h, e, "join", "--config", f.join); err != nil {
+		return steps.Outcome{}, err
 	}
 	return steps.Outcome{}, k.closeFiles(ctx, h, e, f)
+}
+
+func (k *KubeadmJoin) kubeadm() kubeadmProgram { return kubeadmProgram{k.Program, k.Log, k.Version} }
+
+// upgrade runs `kubeadm upgrade node`: on a worker it fetches the cluster's kubelet settings and writes them
+// as this version does, after a copy of the earlier ones in its folder tmp. It does not restart the kubelet
+// (kubernetes cmd/kubeadm/app/cmd/upgrade/node.go, phases/upgrade/postupgrade.go). A repetition does no harm.
+func (k *KubeadmJoin) upgrade(ctx context.Context, h host.Host, e *steps.Env, f kubeadmFiles) error {
+	for _, path := range []string{f.kubeletConfig, f.flags, f.criConfig, k.Log} {
+		if err := claimFile(ctx, h, e, path, true); err != nil {
+			return err
+		}
+	}
+	if err := k.service(f).claim(ctx, h, e); err != nil {
+		return err
+	}
+	args := []string{"upgrade", "node", "--kubeconfig", f.conf}
+	if len(k.Ignore) > 0 {
+		args = append(args, "--ignore-preflight-errors="+strings.Join(k.Ignore, ","))
+	}
+	return k.kubeadm().run(ctx, h, e, args...)
 }
 
 // prepare claims what the join will make, takes away what an earlier one left, and
@@ -282,7 +311,7 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f 
 	}
 	switch _, err := h.Service(ctx, kubeletService); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := k.service().claim(ctx, h, e); err != nil {
+		if err := k.service(f).claim(ctx, h, e); err != nil {
 			return err
 		}
 		if err := h.CreateService(ctx, host.ServiceConfig{Name: kubeletService, DisplayName: kubeletService,
@@ -310,8 +339,9 @@ func (k *KubeadmJoin) prepare(ctx context.Context, h host.Host, e *steps.Env, f 
 }
 
 // service is the kubelet, as far as leave undoes what it makes: kubeadm starts it before its own step does.
-func (k *KubeadmJoin) service() *Service {
-	return &Service{ServiceConfig: host.ServiceConfig{Name: kubeletService}, Makes: k.Makes, Chains: k.Chains}
+func (k *KubeadmJoin) service(f kubeadmFiles) *Service {
+	return &Service{ServiceConfig: host.ServiceConfig{Name: kubeletService}, Chains: k.Chains,
+		Makes: append(slices.Clone(k.Makes), f.backups)}
 }
 
 // createdFile reports whether the file, if it is there, was made by a step or by the

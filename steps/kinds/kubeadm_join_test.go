@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"slices"
@@ -38,6 +39,31 @@ func kubeadm(ca string) []steps.Spec {
 
 // kubeletFolders are the folders that a start of the kubelet makes.
 var kubeletFolders = []string{`C:\var\log\pods`, `C:\var\log\containers`}
+
+// kubeadmAt is kubeadm with the version of Kubernetes.
+func kubeadmAt(ca, version string) []steps.Spec {
+	list := kubeadm(ca)
+	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == "join" })
+	var args kinds.KubeadmJoin
+	if err := json.Unmarshal(list[i].Args, &args); err != nil {
+		panic(err) // the test's own
+	}
+	args.Version = version
+	list[i] = stepstest.Spec("kubeadm_join", "join", &args)
+	return list
+}
+
+// upgradedByKubeadm checks that the kubelet's settings are the cluster's again and that kubeadm has kept a copy of the
+// earlier ones.
+func upgradedByKubeadm(t *testing.T, h host.Host) {
+	t.Helper()
+	joined(t, h)
+	holds(`C:\var\lib\kubelet\config.yaml`, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"rotateCertificates: true\nclusterDNS: [10.96.0.10]\n")(t, h)
+	if _, err := h.Stat(t.Context(), `C:\etc\kubernetes\tmp`); err != nil {
+		t.Errorf("kubeadm has kept no copy: %v", err)
+	}
+}
 
 func kubeadmArgs(ca string, kubelet []string) *kinds.KubeadmJoin {
 	return &kinds.KubeadmJoin{Program: `C:\k\kubeadm.exe`, ConfigVersion: "v1beta4", Server: "https://192.0.2.1:6443",

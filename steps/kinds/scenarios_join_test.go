@@ -86,6 +86,11 @@ func joinScenarios(t *testing.T) []scenario {
 			stepstest.Must(t, h.SetAccess(t.Context(), `C:\var\lib\kubelet\config.yaml`, host.AccessDefault))
 		}, list: kubeadm(ca)[4:], verify: joined},
 		{name: "kubeadm join, another cluster", before: kubeadm(stepstest.TestCA(t)), list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join, another version", before: kubeadmAt(ca, "1.35.4"), drift: func(t *testing.T, h host.Host) {
+			stepstest.Put(t, h, `C:\var\lib\kubelet\config.yaml`, "of the earlier version")
+		}, list: kubeadmAt(ca, "1.36.3")[4:], verify: upgradedByKubeadm},
+		{name: "kubeadm join, unknown version", before: kubeadm(ca), list: kubeadmAt(ca, "1.36.3")[4:],
+			verify: upgradedByKubeadm},
 		{name: "kubeadm join, token left", before: kubeadm(ca),
 			drift: func(t *testing.T, h host.Host) {
 				stepstest.Put(t, h, `C:\etc\kubernetes\nodejoin-kubeadm.yaml`, "tlsBootstrapToken: x")

@@ -79,7 +79,7 @@ type Gate struct {
 // no sha256.
 type Unpacked struct {
 	// Digest of the artifact, "sha256:...", and for an archive what was taken from it
-	// to where.
+	// to where. For a join by kubeadm, the version that last wrote the kubelet's settings.
 	Digest string            `json:"digest"`
 	Files  map[string]string `json:"files"` // path -> sha256
 	// Programs are the files of Files that are executable, sorted; nil = not known.

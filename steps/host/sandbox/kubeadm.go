@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -34,8 +35,12 @@ type joinConfig struct {
 // kubeadmJoin simulates `kubeadm join --config FILE` on a worker, in the order of the real command (kubernetes
 // cmd/kubeadm/app/cmd/join.go and phases/join). It returns what kubeadm prints.
 func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed string, err error) {
+	if len(p.args) > 1 && p.args[0] == "upgrade" && p.args[1] == "node" {
+		return h.kubeadmUpgrade(ctx, s, p)
+	}
 	if len(p.args) == 0 || p.args[0] != "join" {
-		return "", exit("the sandbox plays kubeadm join only, not kubeadm %s", strings.Join(p.args, " "))
+		return "", exit("the sandbox plays kubeadm join and kubeadm upgrade node only, not kubeadm %s",
+			strings.Join(p.args, " "))
 	}
 	raw, err := h.read(p.flag("config"))
 	if err != nil {
@@ -46,10 +51,7 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 		c.APIVersion != "kubeadm.k8s.io/v1beta3" && c.APIVersion != "kubeadm.k8s.io/v1beta4" {
 		return "", exit("no JoinConfiguration of kubeadm.k8s.io/v1beta3 or v1beta4 in %s: %v", p.flag("config"), err)
 	}
-	etc, lib := "/etc/kubernetes", "/var/lib/kubelet"
-	if h.windows() {
-		etc, lib = `C:\etc\kubernetes`, `C:\var\lib\kubelet`
-	}
+	etc, lib := h.kubeadmFolders()
 	file := func(elem ...string) string { return host.Join(h.cfg.OS, elem...) }
 	conf, boot, ca := file(etc, "kubelet.conf"), file(etc, "bootstrap-kubelet.conf"), file(etc, "pki", "ca.crt")
 	if errs := h.preflight(s, c, conf, boot, ca); len(errs) > 0 {
@@ -77,8 +79,7 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	}
 	for _, f := range []struct{ path, text string }{
 		{boot, bootstrapText(found)}, {ca, found.ca},
-		{file(lib, "config.yaml"), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: " +
-			"KubeletConfiguration\nrotateCertificates: true\nclusterDNS: [" + dns + "]\n"},
+		{file(lib, "config.yaml"), kubeletSettings(dns)},
 		{file(lib, "kubeadm-flags.env"),
 			fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", "--container-runtime-endpoint="+c.NodeRegistration.CRISocket)},
 	} {
@@ -102,6 +103,46 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	}
 	delete(s.Access, key)
 	return "This node has joined the cluster\n", os.Remove(at)
+}
+
+func (h *Host) kubeadmFolders() (etc, lib string) {
+	if h.windows() {
+		return `C:\etc\kubernetes`, `C:\var\lib\kubelet`
+	}
+	return "/etc/kubernetes", "/var/lib/kubelet"
+}
+
+// kubeletSettings is what kubeadm writes of the cluster's kubelet-config.
+func kubeletSettings(dns string) string {
+	return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrotateCertificates: true\n" +
+		"clusterDNS: [" + dns + "]\n"
+}
+
+// kubeadmUpgrade simulates `kubeadm upgrade node` on a worker: a copy of the kubelet's settings in kubeadm's folder
+// tmp, then those of the cluster (kubernetes cmd/kubeadm/app/phases/upgrade/postupgrade.go).
+func (h *Host) kubeadmUpgrade(ctx context.Context, s *state, p program) (printed string, err error) {
+	etc, lib := h.kubeadmFolders()
+	if _, err := h.credential(p.flag("kubeconfig")); err != nil {
+		return "", exit("couldn't create a Kubernetes client from file %q: %v", p.flag("kubeconfig"), err)
+	}
+	config := host.Join(h.cfg.OS, lib, "config.yaml")
+	have, err := h.read(config)
+	if err != nil {
+		return "", exit("error backing up the kubelet config file: %v", err)
+	}
+	dns, err := h.clusterDNS(ctx)
+	if err != nil {
+		return "", err
+	}
+	backup := host.Join(h.cfg.OS, etc, "tmp", "kubeadm-kubelet-config-"+time.Now().Format("2006-01-02-15-04-05"),
+		"config.yaml")
+	if err := h.write(ctx, s, backup, string(have), host.AccessPrivate); err != nil {
+		return "", err
+	}
+	if err := h.write(ctx, s, config, kubeletSettings(dns), host.AccessPrivate); err != nil {
+		return "", err
+	}
+	return "[upgrade/kubelet-config] The kubelet configuration for this node was successfully upgraded!\n", nil
 }
 
 // clusterDNS returns the address of the cluster's DNS, which kubeadm copies from the ConfigMap kubelet-config
