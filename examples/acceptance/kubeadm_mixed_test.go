@@ -49,46 +49,40 @@ func TestMixedKubeadm(t *testing.T) {
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	wantNothing(ctx, t, args)
-	wantUpgradedByKubeadm(ctx, t, args, map[string]string{
-		b.machine.Path("/var/lib/nodejoin/record.json"):    b.machine.Path("/var/lib/nodejoin/kubeadm.log"),
-		w.host.Path(`C:\ProgramData\nodejoin\record.json`): w.host.Path(`C:\var\log\kubelet\kubeadm.log`)})
+	wantUpgradedByKubeadm(ctx, t, args, b.machine.Path("/var/lib/nodejoin/record.json"),
+		b.machine.Path("/var/lib/nodejoin/kubeadm.log"))
 	b.wantLeft(ctx, args, before)
 }
 
-// wantUpgradedByKubeadm: kubeadm upgrade node runs on machines whose records do not say which version of kubeadm wrote
-// the kubelet's settings, as records of an older nodejoin; logs has kubeadm's log for each record.
-func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, logs map[string]string) {
+// wantUpgradedByKubeadm: kubeadm upgrade node runs on a machine whose record does not say which version of kubeadm wrote
+// the kubelet's settings, as a record of an older nodejoin; log is kubeadm's.
+func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, record, log string) {
 	t.Helper()
-	for record := range logs {
-		text, err := os.ReadFile(record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r map[string]json.RawMessage
-		var archives map[string]json.RawMessage
-		if err := errors.Join(json.Unmarshal(text, &r), json.Unmarshal(r["archives"], &archives)); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := archives["kubeadm_join"]; !ok {
-			t.Fatalf("%s does not say which kubeadm wrote the kubelet's settings: %s", record, r["archives"])
-		}
-		delete(archives, "kubeadm_join")
-		if r["archives"], err = json.Marshal(archives); err != nil {
-			t.Fatal(err)
-		}
-		if text, err = json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(record, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r, archives map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(text, &r), json.Unmarshal(r["archives"], &archives)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := archives["kubeadm_join"]; !ok {
+		t.Fatalf("%s does not say which kubeadm wrote the kubelet's settings: %s", record, r["archives"])
+	}
+	delete(archives, "kubeadm_join")
+	if r["archives"], err = json.Marshal(archives); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(record, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	mustApply(ctx, t, args)
-	for _, path := range logs {
-		const want = "The kubelet configuration for this node was successfully upgraded"
-		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s has no %q: %v\n%s", path, want, err, tail(string(text)))
-		}
+	const want = "The kubelet configuration for this node was successfully upgraded"
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%s has no %q: %v\n%s", log, want, err, tail(string(text)))
 	}
 	wantNothing(ctx, t, args)
 }

@@ -52,8 +52,9 @@ func discoveryFile(server, ca string) ([]byte, error) {
 // cmd/kubeadm/app/preflight/checks.go, RunChecks). It is read for people only.
 var preflightError = regexp.MustCompile(`(?m)^\s*\[ERROR ([^\]]+)\]: (.*?)\r?$`)
 
-// kubeadmFailed is the error of a join that ended with a code other than 0; log is what kubeadm printed.
-func kubeadmFailed(ctx context.Context, r host.Reader, log string, code int) error {
+// kubeadmFailed is the error of a command of kubeadm, "join" or "upgrade", that ended with a code other than 0; log is
+// what it printed.
+func kubeadmFailed(ctx context.Context, r host.Reader, command, log string, code int) error {
 	checks, err := failedChecks(ctx, r, log)
 	if err == nil && len(checks) > 0 {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm's preflight checks failed",
@@ -61,8 +62,12 @@ func kubeadmFailed(ctx context.Context, r host.Reader, log string, code int) err
 			Remedy: "fix what they name; a check that does not matter here can be named in ignore_preflight_errors. All " +
 				"that kubeadm said is in " + log}
 	}
-	return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm could not join the machine",
-		Detail: fmt.Sprintf("kubeadm join ended with exit code %d%s", code, logTail(ctx, r, log)),
+	detail := fmt.Sprintf("kubeadm %s ended with exit code %d%s", command, code, logTail(ctx, r, log))
+	if command != "join" {
+		return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm could not upgrade the kubelet's settings",
+			Detail: detail, Remedy: "fix what it names and apply again"}
+	}
+	return &steps.Error{Code: steps.CodeFailed, Summary: "kubeadm could not join the machine", Detail: detail,
 		Remedy: "fix what it names and apply again. A Node left over from this machine counts as Ready for about 40 " +
 			"seconds after its kubelet has ended"}
 }

@@ -37,7 +37,7 @@ func (p kubeadmProgram) run(ctx context.Context, h host.Host, e *steps.Env, args
 		return fmt.Errorf("%w%s", err, logTail(ctx, h, p.log))
 	}
 	if code != 0 {
-		return kubeadmFailed(ctx, h, p.log, code)
+		return kubeadmFailed(ctx, h, args[0], p.log, code)
 	}
 	if p.version == "" {
 		return nil
