@@ -54,8 +54,8 @@ func TestMixedKubeadm(t *testing.T) {
 	b.wantLeft(ctx, args, before)
 }
 
-// wantUpgradedByKubeadm: kubeadm upgrade node runs on a machine whose record does not say which version of kubeadm wrote
-// the kubelet's settings, as a record of an older nodejoin; log is kubeadm's.
+// wantUpgradedByKubeadm: kubeadm upgrade node runs on a machine whose record, like one of an older nodejoin, does not
+// say which version of kubeadm wrote the kubelet's settings; log is kubeadm's.
 func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, record, log string) {
 	t.Helper()
 	text, err := os.ReadFile(record)

@@ -86,8 +86,8 @@ func pairs(t *testing.T) (n int, seed uint64) {
 //
 // Not compared, as it stays until the leave or is of others: the machine's name and features; Namespaces; what flannel
 // notes at the Node; the kubelet's serving certificate; images that were pulled, kubeadm's log and its copies of
-// settings, and interfaces and chains where the cluster has a network of its own (forOthers); the order of the lines of
-// /etc/environment. The plans of a pair do not differ in what is the cluster's or the machine's (ofPair).
+// settings, and interfaces and chains where the cluster has a network of its own (forOthers); the order of the lines
+// of /etc/environment. The plans of a pair do not differ in what is the cluster's or the machine's (ofPair).
 //
 // NODEJOIN_PAIRS sets how many pairs are drawn for each system, NODEJOIN_SEED draws those of a failure.
 func TestPlanIsTheWholeTruth(t *testing.T) {
@@ -156,8 +156,8 @@ var (
 )
 
 // forOthers leaves out what is not nodejoin's: images are the container runtime's, in a data folder that a sandbox
-// does not have (kind image); kubeadm writes its log and copies once, in a join or an upgrade; with network "none", packet filter and
-// interfaces are the cluster's.
+// does not have (kind image); kubeadm writes its log and copies once, in a join or an upgrade; with network "none",
+// packet filter and interfaces are the cluster's.
 func forOthers(facts map[string]string, a, b drawn) {
 	delete(facts, "state: pulled")
 	maps.DeleteFunc(facts, func(path, _ string) bool { return ofKubeadm.MatchString(path) })
