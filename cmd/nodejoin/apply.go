@@ -105,7 +105,7 @@ func (x *applyCommand) load(c *cobra.Command, args []string) (err error) {
 	if x.compiled, err = x.app.load(c.Context(), x.args); err != nil {
 		return err
 	}
-	return x.sameInputs(x.saved, x.args, x.compiled)
+	return x.sameInputs(c.Context(), x.saved, x.args, x.compiled)
 }
 
 // open starts the session and the view.
@@ -139,7 +139,7 @@ func (x *applyCommand) check(ctx context.Context) (*engine.Report, error) {
 		return nil, x.nothingChanged(exitInterrupted)
 	}
 	x.reportProblems(found, ui.FindingsAll)
-	if err := x.sameHosts(x.saved, x.args, x.compiled, found); err != nil {
+	if err := x.sameHosts(ctx, x.saved, x.args, x.compiled, found); err != nil {
 		return nil, err
 	}
 	if found.Cluster == nil && someReachable(found) {

@@ -94,7 +94,7 @@ func (x *logsCommand) collect(ctx context.Context) (*bugReport, int, error) {
 	if ctx.Err() != nil {
 		return nil, 0, exitError(exitInterrupted)
 	}
-	b, err := x.newBugReport(x.args, x.compiled, x.at)
+	b, err := x.newBugReport(ctx, x.args, x.compiled, x.at)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -25,8 +25,8 @@ type bugReport struct {
 }
 
 // newBugReport starts with what this computer has: the plan, versions, the last runs.
-func (a *app) newBugReport(args []string, c *plan.Compiled, now time.Time) (*bugReport, error) {
-	path, opt, err := a.planAt(context.Background(), args)
+func (a *app) newBugReport(ctx context.Context, args []string, c *plan.Compiled, now time.Time) (*bugReport, error) {
+	path, opt, err := a.planAt(ctx, args)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 		return exitError(code)
 	}
 	if x.out != "" {
-		if err := x.savePlan(x.out, args, compiled, found); err != nil {
+		if err := x.savePlan(c.Context(), x.out, args, compiled, found); err != nil {
 			return err
 		}
 	}

@@ -180,7 +180,7 @@ func (a *app) resumption(ctx context.Context, args []string, n plan.Node) (*resu
 	if err != nil {
 		return nil, err
 	}
-	p, err := b.describe(args, c, nil)
+	p, err := b.describe(ctx, args, c, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 // savePlan saves the plan and what its check found. The report must have no errors.
-func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.Report) error {
-	p, err := a.describe(args, c, r)
+func (a *app) savePlan(ctx context.Context, name string, args []string, c *plan.Compiled, r *engine.Report) error {
+	p, err := a.describe(ctx, args, c, r)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (a *app) savePlan(name string, args []string, c *plan.Compiled, r *engine.R
 }
 
 // describe is the plan as it is saved. r is nil before its hosts were checked.
-func (a *app) describe(args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
-	path, opt, err := a.planAt(context.Background(), args)
+func (a *app) describe(ctx context.Context, args []string, c *plan.Compiled, r *engine.Report) (*saved.Plan, error) {
+	path, opt, err := a.planAt(ctx, args)
 	if err != nil {
 		return nil, err
 	}
@@ -185,11 +185,11 @@ func (a *app) takeOver(p *saved.Plan) []string {
 }
 
 // sameInputs refuses a saved plan that no longer matches its plan. p may be nil.
-func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
+func (a *app) sameInputs(ctx context.Context, p *saved.Plan, args []string, c *plan.Compiled) error {
 	if p == nil {
 		return nil
 	}
-	now, err := a.describe(args, c, nil)
+	now, err := a.describe(ctx, args, c, nil)
 	if err != nil {
 		return err
 	}
@@ -198,14 +198,14 @@ func (a *app) sameInputs(p *saved.Plan, args []string, c *plan.Compiled) error {
 
 // sameHosts refuses a saved plan whose hosts have changed since, or could not all be
 // checked. p may be nil.
-func (a *app) sameHosts(p *saved.Plan, args []string, c *plan.Compiled, r *engine.Report) error {
+func (a *app) sameHosts(ctx context.Context, p *saved.Plan, args []string, c *plan.Compiled, r *engine.Report) error {
 	if p == nil || a.resumed != nil { // a resumed run continues on a host that it has changed
 		return nil
 	}
 	if code := reportCode(r); code != exitOK {
 		return exitError(code)
 	}
-	now, err := a.describe(args, c, r)
+	now, err := a.describe(ctx, args, c, r)
 	if err != nil {
 		return err
 	}

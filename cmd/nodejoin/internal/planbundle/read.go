@@ -155,7 +155,7 @@ func parse(path string, top index, read func(sha256 string) ([]byte, error)) (d 
 		return d, err
 	}
 	bad := &DamagedError{path, "what describes it cannot be read; it may be of a newer nodejoin"}
-	if json.Unmarshal(text, &d.manifest) != nil || d.manifest.MediaType != types.OCIManifestSchema1 {
+	if json.Unmarshal(text, &d.manifest) != nil || d.MediaType != types.OCIManifestSchema1 {
 		return d, bad
 	}
 	text, err = read(d.manifest.Config.Digest.Hex)
