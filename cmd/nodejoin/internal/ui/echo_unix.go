@@ -21,9 +21,9 @@ func stopEcho(f *os.File) (restore func()) {
 		if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != unix.Getpgrp() {
 			return
 		}
+		in, out := uint32(before.Ispeed), uint32(before.Ospeed) //nolint:unconvert // 64 bits on macOS
 		// If it fails, keys are shown.
-		_ = termios.SetTermios(fd, uint32(before.Ispeed), uint32(before.Ospeed), nil, nil, nil, nil,
-			map[termios.L]bool{termios.ECHO: on})
+		_ = termios.SetTermios(fd, in, out, nil, nil, nil, nil, map[termios.L]bool{termios.ECHO: on})
 	}
 	set(false)
 	return func() { set(true) }
