@@ -114,6 +114,9 @@ type Kind struct {
 	Render func(step any, to RenderFor) (Rendering, error)
 	// Evidence is what a bug report shows of a step.
 	Evidence func(step any) []Evidence
+	// Credentials reads the credentials that a step has on a machine of the OS. Those that are not there, or cannot be
+	// read as such, are none: the steps' own checks report them.
+	Credentials func(ctx context.Context, step any, r host.FilesReader, os string) ([]Credential, error)
 	// Review finds arguments that are wrong, or that have no effect beside the others.
 	Review func(step any, w Written) []Remark
 }

@@ -75,11 +75,11 @@ func Diagnose(ctx context.Context, r host.Reader, e *steps.Env, req DiagnoseRequ
 	}
 	var waived []string
 	for _, s := range req.Steps {
-		args, _, err := kinds.Catalog().Open(s, values)
+		args, kind, err := kinds.Catalog().Open(s, values)
 		if err != nil {
 			return DiagnoseReply{}, err
 		}
-		ex.steps = append(ex.steps, plannedStep{s.ID, args, steps.ArgRefs(s.Args)})
+		ex.steps = append(ex.steps, plannedStep{s.ID, kind, args, steps.ArgRefs(s.Args)})
 		waived = append(waived, Waived(s)...)
 	}
 	reply := DiagnoseReply{Facts: e.Facts, Symptoms: []Symptom{}}

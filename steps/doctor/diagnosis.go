@@ -63,6 +63,7 @@ type diagnosis struct {
 
 type plannedStep struct {
 	id   string
+	kind steps.Kind
 	args any
 	refs []string // to facts and outputs of other steps
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"nodejoin/steps"
-	"nodejoin/steps/kinds"
 )
 
 // credentialSymptoms are about the ends of what the node authenticates with and trusts.
@@ -28,7 +27,10 @@ func (x *diagnosis) credentials(ctx context.Context, ended bool) (out []finding,
 		now = time.Now()
 	}
 	for _, s := range x.steps {
-		list, err := kinds.Credentials(ctx, x.r, x.e.Facts.OS, s.args)
+		if s.kind.Credentials == nil {
+			continue
+		}
+		list, err := s.kind.Credentials(ctx, s.args, x.r, x.e.Facts.OS)
 		if err != nil {
 			return out, err
 		}

@@ -66,7 +66,7 @@ func (h *hostRun) check(ctx context.Context) {
 	h.report.Facts, h.report.Mutations = reply.Facts, reply.Mutations
 	h.report.Last, h.report.LastUnknown = reply.Last, reply.LastUnknown
 	h.report.Removals = reply.Removals
-	h.report.Guard, h.report.Paused = reply.Guard, reply.Paused
+	h.report.Guard, h.report.Paused, h.report.Credentials = reply.Guard, reply.Paused, reply.Credentials
 	for _, r := range reply.Removals.Items {
 		if r.Err != nil { // nothing is changed on partial knowledge
 			h.report.Err = &steps.Error{Code: r.Err.Code, Summary: r.Err.Summary,

@@ -91,9 +91,10 @@ type HostReport struct {
 	// Removals is what the plan no longer names; of a node with a part of its steps none is
 	// looked for.
 	Removals executor.Removals
-	// Guard and Paused are those of executor.CheckReply.
-	Guard  *steps.GuardState
-	Paused *steps.GuardPause
+	// Guard, Paused and Credentials are those of executor.CheckReply.
+	Guard       *steps.GuardState
+	Paused      *steps.GuardPause
+	Credentials []steps.Credential
 }
 
 // StepReport is one step's check.

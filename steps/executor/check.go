@@ -30,6 +30,8 @@ type CheckReply struct {
 	// Guard is what the service of the node saw last; nil = it has seen nothing, or that cannot be read.
 	Guard  *steps.GuardState `json:"guard,omitempty"`
 	Paused *steps.GuardPause `json:"paused,omitempty"` // an operator paused the service; nil = nobody did
+	// Credentials are those that the steps of a request of a Plan have on the machine, in the steps' order.
+	Credentials []steps.Credential `json:"credentials,omitempty"`
 }
 
 // Check checks every step. It changes nothing.
@@ -67,6 +69,9 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 		reply.Last = &notes[len(notes)-1]
 	}
 	x.onlyDrift(ctx, reply.Results)
+	if req.Plan != "" {
+		reply.Credentials = x.credentials(ctx, req.Steps, w.values)
+	}
 	reply.Guard, _ = GuardState(ctx, x.host, x.facts) // what the service itself says, its log has too
 	reply.Paused, _ = Paused(ctx, x.host, x.facts)
 	var err error
@@ -83,6 +88,21 @@ func (x *Executor) Check(ctx context.Context, req Request) (CheckReply, error) {
 	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
+}
+
+// credentials reads those of the steps. What cannot be read has an error of its step, or no end that is known.
+func (x *Executor) credentials(ctx context.Context, list []steps.Spec, values map[string]string) (
+	out []steps.Credential) {
+	for _, s := range list {
+		o, err := x.open(s, values)
+		if err != nil || o.kind.Credentials == nil {
+			continue
+		}
+		if have, err := o.kind.Credentials(ctx, o.step, x.host, x.facts.OS); err == nil {
+			out = append(out, have...)
+		}
+	}
+	return out
 }
 
 // onlyDrift drops the times of what was written before the last run noted its end: a run

@@ -11,7 +11,7 @@ import (
 
 var credentialsReadyKind = steps.Kind{Name: "credentials_ready", Place: steps.OnHost, Waits: true,
 	Timeout: 5 * time.Minute, Doc: "a gate: a kubeconfig holds a valid client certificate of the node",
-	New:  func() any { return &CredentialsReady{} },
+	New: func() any { return &CredentialsReady{} }, Credentials: steps.Credentials((*CredentialsReady).credentials),
 	Gate: steps.Gate((*CredentialsReady).behind)}
 
 // CredentialsReady waits until a kubeconfig of the cluster holds a client
@@ -56,4 +56,20 @@ func (p *CredentialsReady) Check(ctx context.Context, r host.Reader, e *steps.En
 func (p *CredentialsReady) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (
 	steps.Outcome, error) {
 	return p.gate(e).apply(ctx, h, e)
+}
+
+// credentials is the client certificate, which the kubeconfig holds or names.
+func (p *CredentialsReady) credentials(ctx context.Context, r host.FilesReader, os string) ([]steps.Credential,
+	error) {
+	text, err := textOf(ctx, r, p.Path)
+	f, wrong := parseKubeconfig([]byte(text))
+	if err != nil || wrong != nil {
+		return nil, err
+	}
+	path, pem := p.Path, string(f.secret.CertData)
+	if pem == "" && f.secret.CertFile != "" {
+		path = besides(os, p.Path, f.secret.CertFile)
+		pem, err = textOf(ctx, r, path)
+	}
+	return certificateLife("client certificate", path, pem), err
 }

@@ -21,7 +21,7 @@ var fileKind = steps.Kind{Name: "file", Place: steps.OnHost,
 		"access":     "\"private\": only the system and administrators; \"program\": executable on Linux",
 		"checked_by": "program and arguments that must accept the content before the file has it; {} is a copy",
 	},
-	New:   func() any { return &File{} },
+	New: func() any { return &File{} }, Credentials: steps.Credentials((*File).credentials),
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets), Render: steps.Renders((*File).rendered),
 	Evidence: steps.Shows(func(f *File) []steps.Evidence {
 		return []steps.Evidence{{File: f.Path, Secret: f.Sensitive}}
@@ -205,4 +205,13 @@ func describe(f *host.File) string {
 	}
 	sum := sha256.Sum256(f.Content)
 	return fmt.Sprintf("%d bytes, sha256 %s", f.Size, hex.EncodeToString(sum[:]))
+}
+
+// credentials is the CA, where the file is one.
+func (f *File) credentials(ctx context.Context, r host.FilesReader, _ string) ([]steps.Credential, error) {
+	if !strings.HasSuffix(f.Path, ".crt") || f.Absent {
+		return nil, nil
+	}
+	text, err := textOf(ctx, r, f.Path)
+	return certificateLife("CA", f.Path, text), err
 }

@@ -27,7 +27,7 @@ var kubeconfigKind = steps.Kind{Name: "kubeconfig", Place: steps.OnHost,
 		"backup": "credentials that would be used instead of it and are no longer valid; they are renamed before the " +
 			"file is written, and leave restores them",
 	},
-	New:   func() any { return &Kubeconfig{} },
+	New: func() any { return &Kubeconfig{} }, Credentials: steps.Credentials((*Kubeconfig).credentials),
 	Makes: steps.Makes((*Kubeconfig).thing), Claims: steps.Claims((*Kubeconfig).claims),
 	Secrets: steps.Secrets((*Kubeconfig).secrets), Render: steps.Renders((*Kubeconfig).rendered),
 	Evidence: steps.Shows(func(k *Kubeconfig) []steps.Evidence {
@@ -442,4 +442,13 @@ func (k *Kubeconfig) Apply(ctx context.Context, h host.Host, e *steps.Env, c ste
 		}
 	}
 	return steps.Outcome{}, h.WriteFile(ctx, k.Path, bytes.NewReader(b), host.WriteOptions{Access: host.AccessPrivate})
+}
+
+// credentials is the token in the kubeconfig itself.
+func (k *Kubeconfig) credentials(ctx context.Context, r host.FilesReader, _ string) ([]steps.Credential, error) {
+	text, err := textOf(ctx, r, k.Path)
+	if f, wrong := parseKubeconfig([]byte(text)); wrong == nil {
+		return tokenLife(k.Path, f.secret.Token), err
+	}
+	return nil, err
 }

@@ -31,7 +31,7 @@ var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: t
 
 var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true,
 	Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
-	New:  func() any { return &FileReady{} },
+	New: func() any { return &FileReady{} }, Credentials: steps.Credentials((*FileReady).credentials),
 	Gate: steps.Gate((*FileReady).behind), Evidence: steps.Shows(func(f *FileReady) []steps.Evidence {
 		return []steps.Evidence{{File: f.Path}}
 	})}
@@ -473,4 +473,13 @@ func (p *HNSNetworkReady) Apply(ctx context.Context, h host.Host, e *steps.Env, 
 		return p.gate().apply(ctx, h, e)
 	}
 	return p.gate().open(ctx, h, e, c)
+}
+
+// credentials is the serving certificate, where the gate waits for one.
+func (p *FileReady) credentials(ctx context.Context, r host.FilesReader, _ string) ([]steps.Credential, error) {
+	if p.Contains != "BEGIN CERTIFICATE" {
+		return nil, nil
+	}
+	text, err := textOf(ctx, r, p.Path)
+	return certificateLife("serving certificate", p.Path, text), err
 }

@@ -20,7 +20,7 @@ var tokenFileKind = steps.Kind{Name: "token_file", Place: steps.OnHost,
 		"token": "the token; without one the step judges the token in the file, and fails when that must be renewed: " +
 			"only the service nodejoin-node of the machine renews it then",
 	},
-	New:   func() any { return &TokenFile{} },
+	New: func() any { return &TokenFile{} }, Credentials: steps.Credentials((*TokenFile).credentials),
 	Makes: steps.Makes((*TokenFile).thing), Claims: steps.Claims((*TokenFile).claims),
 	Secrets: steps.Secrets((*TokenFile).secrets)}
 
@@ -149,4 +149,9 @@ func clock(e *steps.Env) time.Time {
 func (f *TokenFile) unrenewable(why string) error {
 	return &steps.Error{Code: steps.CodeFailed, Summary: "the token cannot be renewed here", Detail: f.Path + ": " + why,
 		Remedy: "run nodejoin apply, which gets a new token from the cluster"}
+}
+
+func (f *TokenFile) credentials(ctx context.Context, r host.FilesReader, _ string) ([]steps.Credential, error) {
+	text, err := textOf(ctx, r, f.Path)
+	return tokenLife(f.Path, text), err
 }

@@ -52,6 +52,8 @@ type planHost struct {
 	// Guard is what the service of the node saw last, Paused an operator's order that it fixes nothing.
 	Guard  *steps.GuardState `json:"guard,omitempty"`
 	Paused *steps.GuardPause `json:"paused,omitempty"`
+	// Credentials are those that the plan's steps have on the machine, with their ends.
+	Credentials []steps.Credential `json:"credentials,omitempty"`
 }
 
 // Plan is the JSON output of plan and status (examples/schema/plan.schema.json).
@@ -139,7 +141,8 @@ func removalOf(r executor.Removal) removal {
 
 func planHostOf(h engine.HostReport) planHost {
 	j := planHost{Node: h.Node.Name, Address: h.Node.Address, State: ui.HostState(h), Steps: []step{},
-		Mutations: h.Mutations, LastRun: h.Last, Guard: h.Guard, Paused: h.Paused, Continue: ui.Continue(h)}
+		Mutations: h.Mutations, LastRun: h.Last, Guard: h.Guard, Paused: h.Paused, Credentials: h.Credentials,
+		Continue: ui.Continue(h)}
 	if h.Snapshot != nil {
 		j.UnverifiedSince = &h.Snapshot.Begun
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -23,6 +24,9 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 		fmt.Fprintln(w, g.body)
 	}
 	WriteObjects(w, r.Objects, o)
+	for _, line := range lateCredentials(r.Hosts, time.Now()) {
+		fmt.Fprintln(w, Wrap(line, "  ", o.Width))
+	}
 	if n := interrupted(r); n > 1 {
 		l := r.Rollout
 		text := fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d at once; after %d %s no other Node is started.",

@@ -59,6 +59,11 @@ func WriteStatus(w io.Writer, r *engine.Report, only []string, limit int) error 
 	if err := writeGuards(w, OnlyStates(r, only), time.Now(), limit); err != nil {
 		return err
 	}
+	for _, line := range lateCredentials(OnlyStates(r, only).Hosts, time.Now()) {
+		if _, err := fmt.Fprintln(w, Fit(line, limit)); err != nil {
+			return err
+		}
+	}
 	return writeTotals(w, r, limit)
 }
 
