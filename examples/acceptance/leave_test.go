@@ -69,7 +69,7 @@ func TestLeaveAndRejoin(t *testing.T) {
 }
 
 // killedLeaveAfter is the number of mutating calls after which each run of killedLeave dies. A leave makes about 180.
-const killedLeaveAfter = 9
+const killedLeaveAfter = 14
 
 // killedLeave leaves in runs that die, the agent and nodejoin, after a few calls, until one comes to its end. While a
 // leave is unfinished, status says so. The shim, which holds its program, is ended.
