@@ -241,8 +241,14 @@ func (a *registryCA) byCertificate(ctx context.Context, storage string) string {
 // push writes an image of one small file into a registry.
 func (a *registryCA) push(ctx context.Context, addr, name string) {
 	a.t.Helper()
-	layer := tarOf(a.t, map[string][]byte{"hello": []byte("hello")}, "hello")
-	config, _ := json.Marshal(map[string]any{"architecture": "amd64", "os": "linux", "config": map[string]any{},
+	a.pushImage(ctx, addr, name, tarOf(a.t, map[string][]byte{"hello": []byte("hello")}, "hello"))
+}
+
+// pushImage writes an image of one layer that runs a command.
+func (a *registryCA) pushImage(ctx context.Context, addr, name string, layer []byte, command ...string) {
+	a.t.Helper()
+	config, _ := json.Marshal(map[string]any{"architecture": "amd64", "os": "linux",
+		"config": map[string]any{"Entrypoint": command},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}}})
 	const media = "application/vnd.oci.image."
 	manifest, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": media + "manifest.v1+json",

@@ -35,12 +35,7 @@ const (
 // program, no registry.
 func images(t *testing.T) []byte {
 	t.Helper()
-	program := goBuildIn(t, ".", "linux", "podimage", "build", "-trimpath", "-ldflags", "-s -w", "./podimage")
-	b, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer := tarOf(t, map[string][]byte{"podimage": b, "bin/echo": b}, "podimage", "bin/echo")
+	layer := podLayer(t)
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	files, order := map[string][]byte{"layer.tar": layer}, []string{"layer.tar"}
 	type manifest struct {
@@ -66,10 +61,22 @@ func images(t *testing.T) []byte {
 		files[name], order = config, append(order, name)
 		manifests = append(manifests, manifest{name, []string{image.name}, []string{"layer.tar"}})
 	}
+	var err error
 	if files["manifest.json"], err = json.Marshal(manifests); err != nil {
 		t.Fatal(err)
 	}
 	return tarOf(t, files, append(order, "manifest.json")...)
+}
+
+// podLayer is the layer of the images: one static program.
+func podLayer(t *testing.T) []byte {
+	t.Helper()
+	program := goBuildIn(t, ".", "linux", "podimage", "build", "-trimpath", "-ldflags", "-s -w", "./podimage")
+	b, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tarOf(t, map[string][]byte{"podimage": b, "bin/echo": b}, "podimage", "bin/echo")
 }
 
 func tarOf(t *testing.T, files map[string][]byte, order ...string) []byte {
