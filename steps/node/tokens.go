@@ -100,9 +100,9 @@ func (g *guard) renewOne(ctx context.Context, p steps.GuardProblem) (steps.Guard
 	if err != nil {
 		return p, err
 	}
-	if reply.Err != nil {
+	if failed := reply.Err; failed != nil {
 		g.state.Failures++
-		p.Text, p.Next = failure(reply.Err), g.due(p.ID)
+		p.Text, p.Next = failure(failed), g.due(p.ID)
 		g.unrenewed[p.ID] = p.Text
 		return p, nil
 	}
@@ -112,10 +112,10 @@ func (g *guard) renewOne(ctx context.Context, p steps.GuardProblem) (steps.Guard
 }
 
 // failure is a step's error with its detail and remedy.
-func failure(err error) string {
+func failure(err *steps.Error) string {
 	text := err.Error()
-	if se := (*steps.Error)(nil); errors.As(err, &se) && se.Remedy != "" && !strings.Contains(text, se.Remedy) {
-		text = fmt.Sprintf("%s; %s", text, se.Remedy)
+	if err.Remedy != "" && !strings.Contains(text, err.Remedy) {
+		text = fmt.Sprintf("%s; %s", text, err.Remedy)
 	}
 	return text
 }

@@ -198,7 +198,7 @@ func TestTokenThatCannotBeRenewed(t *testing.T) {
 			}
 			o.err = nil
 			time.Sleep(5 * time.Minute)
-			if s := state(); len(s.Problems) > 0 || s.Renewals != 1 || len(o.left) != 1 {
+			if s = state(); len(s.Problems) > 0 || s.Renewals != 1 || len(o.left) != 1 {
 				t.Errorf("after the API server came back: %+v", s)
 			}
 			o.err = errors.New("the API server answers 503")
