@@ -182,8 +182,8 @@ func (x *Executor) verifyLeft(ctx context.Context, u *undoRun, keys []record.Key
 
 // dataEntries are what nodejoin keeps in its folder; the record is removed last. services and .host.lock
 // are of Linux machines (steps/host/linux), whose services have gone by then.
-var dataEntries = []string{"bin", "blobs", "check", "previous", "resume", "services", ".host.lock", "apply.lock",
-	"apply.holder.json", "history.json", guardFile, pauseFile, "record.json"}
+var dataEntries = []string{"bin", "blobs", "check", "import", "previous", "resume", "services", ".host.lock",
+	"apply.lock", "apply.holder.json", "history.json", guardFile, pauseFile, "record.json"}
 
 // Forget removes nodejoin's own folder with all that nodejoin keeps in it, and the
 // folders above that it made, if they are empty. It refuses while something is left to undo. Anything else
