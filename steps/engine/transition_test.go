@@ -151,8 +151,8 @@ func facts(t *testing.T, w *world, a, b drawn) map[string]string {
 // ofKubeadm are kubeadm's log and the folder of the settings that an upgrade by it replaced; accessOfKubeadm matches
 // the lines with their access.
 var (
-	ofKubeadm       = regexp.MustCompile(`/kubeadm\.log$|/etc/kubernetes/tmp(/|$)`)
-	accessOfKubeadm = regexp.MustCompile(`(?m)^.*(/kubeadm\.log|/etc/kubernetes/tmp(/[^"]*)?)".*\n`)
+	ofKubeadm       = regexp.MustCompile(`/kubeadm\.log$|(^|/)etc/kubernetes/tmp(/|$)`)
+	accessOfKubeadm = regexp.MustCompile(`(?m)^.*(/kubeadm\.log|["/]etc/kubernetes/tmp(/[^"]*)?)".*\n`)
 )
 
 // forOthers leaves out what is not nodejoin's: images are the container runtime's, in a data folder that a sandbox
