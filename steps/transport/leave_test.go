@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
+	"nodejoin/steps/transport/wire"
 )
 
 // away is the error of a machine that a run must not connect to again.
@@ -128,6 +130,25 @@ func TestLeaveOverSSH(t *testing.T) {
 	j.mustBeGone()
 	if l := j.leave(); l.Err != nil || l.Mutations != 0 {
 		t.Errorf("the second leave: %+v", l)
+	}
+	j.mustBeGone()
+}
+
+// A leave removes what interrupted pushes of the agent left in its folder, however young it is.
+func TestLeaveAfterInterruptedPushes(t *testing.T) {
+	j := newJoined(t)
+	agents, err := j.Agents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(agents, wire.AgentPrefix+"0123456789abcdef.6y7khioz"+wire.Leftover)
+	packed := left + ".d" + wire.Leftover
+	if err := errors.Join(os.WriteFile(left, []byte("half"), 0o600), os.Mkdir(packed, 0o700),
+		os.WriteFile(filepath.Join(packed, "agent.tgz"), []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if l := j.leave(); l.Err != nil {
+		t.Fatal(l.Failed, l.Err)
 	}
 	j.mustBeGone()
 }

@@ -68,12 +68,18 @@ func removeAgents(c *sftp.Client, dir string) error {
 	}
 	others := false
 	for _, fi := range list {
-		if !strings.HasPrefix(fi.Name(), wire.AgentPrefix) || fi.IsDir() {
+		name := path.Join(dir, fi.Name())
+		remove := c.Remove
+		switch {
+		case !strings.HasPrefix(fi.Name(), wire.AgentPrefix), fi.IsDir() && !strings.HasSuffix(name, wire.Leftover):
 			others = true
 			continue
+		case fi.IsDir(): // of a push that was interrupted
+			remove = c.RemoveDirectory
+			empty(c, name)
 		}
-		if err := c.Remove(path.Join(dir, fi.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove %s: %w", path.Join(dir, fi.Name()), err)
+		if err := remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s: %w", name, err)
 		}
 	}
 	if others {

@@ -84,12 +84,19 @@ func (m *meter) Read(p []byte) (int, error) {
 
 // discard removes a file, or a folder with the files in it. Its failures do not matter.
 func discard(c *sftp.Client, name string) {
-	if list, err := c.ReadDir(name); err == nil {
-		for _, fi := range list {
-			_ = c.Remove(path.Join(name, fi.Name()))
-		}
+	if empty(c, name) {
 		_ = c.RemoveDirectory(name)
 		return
 	}
 	_ = c.Remove(name)
+}
+
+// empty removes the files in a folder. It is false for what is not one. Its other failures do not matter: a folder
+// that is not empty cannot be removed.
+func empty(c *sftp.Client, name string) bool {
+	list, err := c.ReadDir(name)
+	for _, fi := range list {
+		_ = c.Remove(path.Join(name, fi.Name()))
+	}
+	return err == nil
 }
