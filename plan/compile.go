@@ -67,7 +67,7 @@ func (c *compiler) run(alone bool) *Compiled {
 	}
 	out.Artifacts, out.Lock, out.LockFile, out.verify = c.artifacts(), c.lock, c.lockFile, c.Verify
 	out.root, out.Images = c.trustRoot(), c.images
-	out.Rollout = c.rollout(len(out.Nodes))
+	out.Rollout, out.Moved = c.rollout(len(out.Nodes)), c.moved()
 	slices.SortFunc(out.Data, func(a, b block.Data) int { return strings.Compare(a.Address, b.Address) })
 	slices.SortFunc(out.Nodes, func(a, b block.Node) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -311,6 +312,9 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 		optional(b, "ca_hash", k.CAHash)
 		if r := out.Rollout; r != (plan.Rollout{MaxUnavailable: 1, MaxFailures: 1}) {
 			fmt.Fprintf(b, "  rollout %+v\n", r)
+		}
+		for _, from := range slices.Sorted(maps.Keys(out.Moved)) {
+			fmt.Fprintf(b, "  moved %s to %s\n", from, out.Moved[from])
 		}
 	}
 	for _, o := range out.Outputs {

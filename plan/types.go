@@ -25,7 +25,9 @@ type Compiled struct {
 	// Unvalued are the variables without a value; what depends on them is not in the other fields. See Options.
 	Unvalued []string
 	Rollout  Rollout
-	Outputs  []block.Output // in the order of the plan
+	// Moved are the names of nodes by names that they had.
+	Moved   map[string]string
+	Outputs []block.Output // in the order of the plan
 	// Artifacts are what the nodes install, sorted by name and platform; without the agent.
 	Artifacts []Artifact
 	// Images are what the nodes run, sorted by name and platform. They are known with Options.Locking, and where the

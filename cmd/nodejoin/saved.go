@@ -110,6 +110,9 @@ func removalsOf(h engine.HostReport) (out []string) {
 	for _, r := range h.Removals.Removing() {
 		out = append(out, r.Key.String())
 	}
+	for _, n := range h.Moved {
+		out = append(out, "Node "+n.Name)
+	}
 	return out
 }
 

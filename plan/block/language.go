@@ -187,6 +187,13 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 			"are: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
 		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further machine is started; default 1"},
 	}},
+	{Name: "moved", Doc: "a machine whose Node has another name now. An apply drains the Node with the former name, " +
+		"joins the machine under the new one, and then deletes the former Node. The block has no effect once that is " +
+		"done", Attrs: []eval.Attr{
+		{Name: "from", Typ: cty.String, Required: true, Doc: "the former name; the plan no longer has a node of that name"},
+		{Name: "to", Typ: cty.String, Required: true, Doc: "the name of a node of the plan, or what another moved block " +
+			"is from"},
+	}},
 	{Name: "mirror", One: true, Doc: "where artifacts come from instead of upstream, under their upstream file " +
 		"names. It is not trusted: the digests of the lock count", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Doc: "folder on the controller, relative to the plan; nodejoin sends the " +

@@ -52,8 +52,10 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		h.rollbackTo = h.nodeBefore()
 		start := time.Now()
 		defer func() { h.noteRun(ctx, a.sum, start) }()
-		if a.removeEarly(ctx); a.sum.Err == nil {
-			a.runSteps(ctx)
+		for _, part := range []func(context.Context){a.drainMoved, a.removeEarly, a.runSteps} {
+			if a.sum.Err == nil {
+				part(ctx)
+			}
 		}
 		a.finish(ctx)
 	}
@@ -153,13 +155,18 @@ func (a *hostApply) finish(ctx context.Context) {
 	case a.sum.Err == nil && !needsCluster(a.node):
 		a.sum.Err = a.verified(ctx)
 	case a.sum.Err != nil && !a.undrained && a.rollsBack(ctx, &a.sum):
-		a.rollBack(ctx, &a.sum)
+		if a.rollBack(ctx, &a.sum); a.sum.Rollback.Err == nil {
+			a.restoreMoved(ctx)
+		}
 	}
 	if a.sum.Err == nil {
 		a.removeLate(ctx)
 	}
 	if a.sum.Err == nil {
 		a.sum.Err = a.uncordonNode(ctx)
+	}
+	if a.sum.Err == nil {
+		a.removeMoved(ctx)
 	}
 	if a.sum.Err == nil && a.rebootLeft != nil {
 		a.sum.Err = a.rebootLeft

@@ -87,6 +87,10 @@ func (h *hostRun) check(ctx context.Context) {
 	if ip := h.reached(reply.Facts); ip != "" {
 		h.values[steps.ReachedAddress] = ip
 	}
+	if h.report.Err = h.checkMoved(ctx); h.report.Err != nil {
+		h.state("failed", "")
+		return
+	}
 	h.checkConditional(ctx, results)
 	h.checkFiles(ctx, results)
 	h.report.Steps = make([]StepReport, 0, len(h.node.Steps))

@@ -74,7 +74,9 @@ type HostReport struct {
 	Node  plan.Node
 	Facts host.Facts
 	// KubeNode is the Node object; nil: there is none, or the cluster was not asked.
-	KubeNode     *kube.Node
+	KubeNode *kube.Node
+	// Moved are the Nodes that the machine is in the cluster as, under names that the node had (moved blocks).
+	Moved        []kube.Node
 	Upgrade      *Upgrade      // nil = the version of Kubernetes stays
 	Interruption *Interruption // nil = pods notice nothing
 	Steps        []StepReport  // in the plan's order; empty when Err is set
@@ -149,6 +151,9 @@ func (r *Report) Kinds() map[steps.Action]map[string]int {
 		}
 	}
 	for _, h := range r.Hosts {
+		for range h.Moved {
+			count(steps.ActionRemove, "node")
+		}
 		for _, gone := range h.Removals.Removing() {
 			count(gone.Change.Action, string(gone.Key.Prefix))
 		}
@@ -188,6 +193,7 @@ type HostSummary struct {
 	Unchanged []string
 	Removed   []executor.Removal // what the plan no longer named
 	Left      []executor.Removal // and what of it stays, with why
+	Moved     []string           // former Nodes that were deleted
 	NotRun    []string           // left for the next apply
 	Failed    string             // step id; "" = none
 	Source    string             // of the failed step

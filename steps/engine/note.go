@@ -30,7 +30,7 @@ func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote) {
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
 // at the Node. It is not part of the plan, so a failure is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
-	if !h.holds || len(sum.Changed)+len(sum.Removed) == 0 && sum.Err == nil {
+	if !h.holds || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
 		return
 	}
 	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start),
@@ -38,6 +38,9 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 		Plan:    h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
 	for _, r := range sum.Removed {
 		n.Changed = append(n.Changed, r.Key.String())
+	}
+	for _, name := range sum.Moved {
+		n.Changed = append(n.Changed, "moved from "+name)
 	}
 	if sum.Err != nil {
 		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary

@@ -33,7 +33,7 @@ func (s *Session) findFormer(ctx context.Context) []kube.Node {
 	var out []kube.Node
 	for _, n := range all {
 		if n.Annotations[kube.PlanOf] == s.planName() && !slices.Contains(s.opt.Members, n.Name) &&
-			(s.opt.Mine == nil || s.opt.Mine(n.Name)) {
+			!s.movedAway(n.Name) && (s.opt.Mine == nil || s.opt.Mine(n.Name)) {
 			out = append(out, n)
 		}
 	}
@@ -66,8 +66,7 @@ func (s *Session) Prune(ctx context.Context, r *Report) []PruneResult {
 }
 
 func (s *Session) prune(ctx context.Context, n kube.Node, res *PruneResult) {
-	h := &hostRun{Session: s}
-	h.node.Name = n.Name
+	h := s.formerNode(n.Name)
 	phase := func(id string, f func() error) {
 		if res.Err == nil {
 			if res.Err = h.phase(ctx, id, f); res.Err != nil {

@@ -34,7 +34,15 @@ type rollout struct {
 // out reports whether the Node of a host takes no pods, or does not run those that it has.
 func (h *hostRun) out() bool {
 	n := h.report.KubeNode
+	if n == nil && len(h.report.Moved) > 0 {
+		n = &h.report.Moved[0]
+	}
 	return n != nil && (!n.Ready || n.Unschedulable)
+}
+
+// is reports whether a Node is that of the host, also under a former name.
+func (h *hostRun) is(node string) bool {
+	return h.node.Name == node || slices.ContainsFunc(h.report.Moved, func(n kube.Node) bool { return n.Name == node })
 }
 
 // takesTurn reports whether a host has something to do that takes its Node out of service,
@@ -44,6 +52,9 @@ func (h *hostRun) takesTurn() bool {
 		return s.Result.Err != nil
 	}) {
 		return false // nothing is done to it
+	}
+	if h.movedServes() {
+		return true
 	}
 	pending := h.report.Snapshot != nil || slices.ContainsFunc(h.report.Steps, func(s StepReport) bool {
 		return !s.Result.Change.NoOp()
@@ -169,7 +180,7 @@ func (r *rollout) countAway(ctx context.Context) error {
 		return err
 	}
 	for _, n := range nodes {
-		here := slices.ContainsFunc(r.hosts, func(h *hostRun) bool { return h.node.Name == n.Name })
+		here := slices.ContainsFunc(r.hosts, func(h *hostRun) bool { return h.is(n.Name) })
 		if !here && n.Annotations[kube.PlanOf] == r.planName() && (!n.Ready || n.Unschedulable) {
 			r.away = append(r.away, n.Name)
 		}

@@ -38,6 +38,7 @@ type Session struct {
 	nodesOnce sync.Once
 	listed    []kube.Node // by nodes
 	listErr   error
+	stays     sync.Map        // Nodes that no node of the plan was, whatever its moved blocks say
 	former    []ObjectRemoval // as the check found them
 
 	namesOnce sync.Once

@@ -32,11 +32,13 @@ type summaryHost struct {
 	Changed   []string `json:"changed"`
 	Unchanged int      `json:"unchanged"`
 	// Removed is what the plan no longer named; Left is what of it stays, with why.
-	Removed []string    `json:"removed,omitempty"`
-	Left    []removal   `json:"left,omitempty"`
-	NotRun  []string    `json:"not_run"`
-	Error   *ui.Problem `json:"error,omitempty"`
-	Held    string      `json:"held,omitempty"` // why the host was not started
+	Removed []string  `json:"removed,omitempty"`
+	Left    []removal `json:"left,omitempty"`
+	// Moved are former Nodes of the machine that were deleted.
+	Moved  []string    `json:"moved,omitempty"`
+	NotRun []string    `json:"not_run"`
+	Error  *ui.Problem `json:"error,omitempty"`
+	Held   string      `json:"held,omitempty"` // why the host was not started
 	// Rollback says what was rolled back after the error, if anything was.
 	Rollback  *rollback `json:"rollback,omitempty"`
 	Mutations int64     `json:"mutations"`
@@ -94,7 +96,7 @@ func checkedHost(r *engine.Report, h engine.HostReport) summaryHost {
 
 func appliedHost(h engine.HostSummary) summaryHost {
 	j := summaryHost{Node: h.Node, Changed: append([]string{}, h.Changed...), Unchanged: len(h.Unchanged),
-		NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations}
+		NotRun: append([]string{}, h.NotRun...), Held: h.Held, Mutations: h.Mutations, Moved: h.Moved}
 	for _, r := range h.Removed {
 		j.Removed = append(j.Removed, r.Key.String())
 	}

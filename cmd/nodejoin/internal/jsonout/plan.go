@@ -8,6 +8,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/kube"
 )
 
 // step is a step in the JSON output of plan and status.
@@ -38,6 +39,8 @@ type planHost struct {
 	Upgrade      *engine.Upgrade      `json:"upgrade,omitempty"`
 	Interruption *engine.Interruption `json:"interruption,omitempty"`
 	Steps        []step               `json:"steps"`
+	// Moved are the Nodes that the machine is in the cluster as, under former names; they are deleted.
+	Moved []formerNode `json:"moved,omitempty"`
 	// Removals are what the plan no longer names.
 	Removals  []removal   `json:"removals,omitempty"`
 	Error     *ui.Problem `json:"error,omitempty"`
@@ -105,6 +108,13 @@ type formerNode struct {
 	Address string `json:"address,omitempty"`
 }
 
+func formerNodes(list []kube.Node) (out []formerNode) {
+	for _, n := range list {
+		out = append(out, formerNode{Node: n.Name, Ready: n.Ready, Address: n.InternalIP})
+	}
+	return out
+}
+
 // OfPlan is a plan, or a status, as JSON.
 func OfPlan(p *plan.Compiled, r *engine.Report) Plan {
 	out := Plan{FormatVersion: "1", Environment: p.Environment, Pending: r.Pending(), Hosts: []planHost{}}
@@ -119,9 +129,7 @@ func OfPlan(p *plan.Compiled, r *engine.Report) Plan {
 		out.Data = append(out.Data, data(d))
 	}
 	out.Objects = objectsOf(r.Objects)
-	for _, n := range r.Former {
-		out.FormerNodes = append(out.FormerNodes, formerNode{Node: n.Name, Ready: n.Ready, Address: n.InternalIP})
-	}
+	out.FormerNodes = formerNodes(r.Former)
 	for _, h := range r.Hosts {
 		out.Hosts = append(out.Hosts, planHostOf(h))
 	}
@@ -142,7 +150,7 @@ func removalOf(r executor.Removal) removal {
 func planHostOf(h engine.HostReport) planHost {
 	j := planHost{Node: h.Node.Name, Address: h.Node.Address, State: ui.HostState(h), Steps: []step{},
 		Mutations: h.Mutations, LastRun: h.Last, Guard: h.Guard, Paused: h.Paused, Credentials: h.Credentials,
-		Continue: ui.Continue(h)}
+		Continue: ui.Continue(h), Moved: formerNodes(h.Moved)}
 	if h.Snapshot != nil {
 		j.UnverifiedSince = &h.Snapshot.Begun
 	}

@@ -41,9 +41,10 @@ func groups(hosts []engine.HostReport, o PlanOptions) []*group {
 }
 
 func changes(h engine.HostReport) bool {
-	return h.Snapshot != nil || h.Removals.Pending() > 0 || slices.ContainsFunc(h.Steps, func(s engine.StepReport) bool {
-		return s.Result.Err != nil || !s.Result.Change.NoOp()
-	})
+	return h.Snapshot != nil || h.Removals.Pending()+len(h.Moved) > 0 ||
+		slices.ContainsFunc(h.Steps, func(s engine.StepReport) bool {
+			return s.Result.Err != nil || !s.Result.Change.NoOp()
+		})
 }
 
 // leavesSome reports whether something stays that the plan no longer names, for a reason that plan shows. A folder or
@@ -54,7 +55,7 @@ func leavesSome(h engine.HostReport) bool {
 
 // urgency is small for hosts whose changes are noticed at once.
 func urgency(h engine.HostReport) int {
-	if h.Interruption != nil {
+	if h.Interruption != nil || len(h.Moved) > 0 {
 		return 0
 	}
 	stops := func(s engine.StepReport) bool {

@@ -22,7 +22,7 @@ func HostState(h engine.HostReport) string {
 		return "failed"
 	}
 	state := "in_sync"
-	if h.Snapshot != nil || h.Removals.Pending() > 0 {
+	if h.Snapshot != nil || h.Removals.Pending()+len(h.Moved) > 0 {
 		state = "drifted"
 	}
 	for _, s := range h.Steps {
@@ -37,7 +37,7 @@ func HostState(h engine.HostReport) string {
 	case h.Last.IsLeave():
 		return "unfinished" // a leave that finished left no note
 	case state == "in_sync":
-	case h.Untouched && h.KubeNode == nil:
+	case h.Untouched && h.KubeNode == nil && len(h.Moved) == 0:
 		return "not_joined" // it never joined, or it has left
 	case unfinished(h):
 		return "unfinished"

@@ -18,6 +18,7 @@ func hostBody(hosts []engine.HostReport, o PlanOptions, own *words) string {
 		h.Interruption = together(hosts)
 	}
 	w.upgrade(h)
+	w.moved(h)
 	if h.Interruption != nil {
 		w.line(Yellow, "!", interruption(h, hosts))
 	}
@@ -99,6 +100,21 @@ func (w hostWriter) upgrade(h engine.HostReport) {
 		if h.Node.OnFailure != "keep" && h.KubeNode != nil && h.KubeNode.Ready {
 			w.line(Dim, " ", "if a step fails, the changes are rolled back to "+u.From)
 		}
+	}
+}
+
+// moved prints what becomes of the Nodes that the machine is in the cluster as, under former names.
+func (w hostWriter) moved(h engine.HostReport) {
+	for _, n := range h.Moved {
+		first := "it is cordoned and drained first, and "
+		if !n.Ready {
+			first = "it "
+			if !n.Unschedulable {
+				first = "it is cordoned first, and "
+			}
+		}
+		w.line(Yellow, "!", fmt.Sprintf("moved: the machine is the Node %s in the cluster; %sis deleted once %s works",
+			n.Name, first, h.Node.Name))
 	}
 }
 

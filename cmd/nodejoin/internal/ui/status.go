@@ -136,6 +136,11 @@ func differences(h engine.HostReport) (inOrder int, differs string) {
 			first = CleanLine(ThingWords(gone[0].Key)) + " is no longer in the plan"
 		}
 	}
+	for _, old := range h.Moved {
+		if n++; first == "" {
+			first = "the Node " + CleanLine(old.Name) + " is moved here"
+		}
+	}
 	switch {
 	case n > 0:
 		return inOrder, fmt.Sprintf("%d (first: %s)", n, first)
