@@ -47,8 +47,8 @@ func runUntilSignal(term *ui.Term, args []string) int {
 	defer cancel()
 	defer term.Abandon() // after a panic
 	sig := make(chan os.Signal, 2)
+	// Until the process ends: a signal after the summary would give it another exit code than the summary has.
 	signal.Notify(sig, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(sig)
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() {
