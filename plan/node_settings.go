@@ -20,7 +20,7 @@ import (
 
 // machineSettings sets the recipe's input for the machine itself.
 func (c *compiler) machineSettings(m *block.Machine) {
-	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, home: c.Files.Home, at: map[string]hcl.Range{}}
+	w := &settings{m: m, cluster: c.Cluster, place: c.Files.Place, at: map[string]hcl.Range{}}
 	for _, key := range slices.Sorted(maps.Keys(m.Said)) {
 		b := m.Said[key]
 		first := len(w.Steps)
@@ -59,7 +59,7 @@ func (w *settings) file(name string, b block.SettingBlock) {
 }
 
 func (w *settings) credentialProvider(name string, b block.SettingBlock) {
-	p := recipe.CredentialProvider{Name: name, Program: b.Text("program"), Source: b.ProgramSource(w.home),
+	p := recipe.CredentialProvider{Name: name, Program: b.Text("program"), Source: b.ProgramSource(),
 		MatchImages: b.Texts("match_images"), Cache: b.Text("cache"), Args: b.Texts("args"), Env: b.TextMap("env"),
 		Sensitive: b.Args["env"].Secret, Config: b.Fields("config"), Origin: w.place(b.At)}
 	if p.Source.URL == "" && p.Source.File == "" {

@@ -17,7 +17,6 @@ type settings struct {
 	m       *block.Machine
 	cluster *block.ClusterBlocks   // nil = none
 	place   func(hcl.Range) string // as steps have it
-	home    func(string) string    // completes a path of the plan
 	at      map[string]hcl.Range   // where the setting stands that a step comes from
 }
 

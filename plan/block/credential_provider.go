@@ -41,6 +41,9 @@ var ownedProviderFields = map[string]string{"name": "program", "matchImages": "m
 
 func (j *settingJudge) credentialProvider() {
 	artifactSource(j.Section, j.Block.DefRange, true)
+	if f := j.Str("file"); f != "" { // of a profile of a module, it begins at the module's folder
+		j.Values["file"] = cty.StringVal(j.Scope.Files.Home(f))
+	}
 	label := j.Block.Labels[0]
 	if _, known := recipe.CredentialProviders[label]; !known && !j.Has("match_images") && !j.Misspelt("match_images") {
 		j.FailAt(j.Block.DefRange, "missing argument", "The credential_provider block needs the argument \"match_images\": "+
@@ -75,12 +78,8 @@ func (j *settingJudge) credentialProvider() {
 	}
 }
 
-// ProgramSource is where the program of the block comes from; home completes the path of a file.
-func (b SettingBlock) ProgramSource(home func(string) string) steps.Source {
-	src := steps.Source{URL: b.Text("url"), SHA256: strings.ToLower(b.Text("sha256")),
+// ProgramSource is where the program of the block comes from.
+func (b SettingBlock) ProgramSource() steps.Source {
+	return steps.Source{URL: b.Text("url"), File: b.Text("file"), SHA256: strings.ToLower(b.Text("sha256")),
 		SHA512: strings.ToLower(b.Text("sha512"))}
-	if f := b.Text("file"); f != "" {
-		src.File = home(f)
-	}
-	return src
 }

@@ -19,7 +19,7 @@ type Plan struct {
 	Verify    *Verify // nil = none
 	Cluster   *ClusterBlocks
 	Artifacts map[string][]*Artifact
-	Profiles  map[string]*profile
+	Profiles  map[string]*Profile // by address: profile.windows, or module.base.profile.windows
 	Machines  []*Machine
 	Steps     []*StepBlock
 	Outputs   []Output
@@ -36,7 +36,8 @@ func Decode(p *Plan, in eval.Inputs) {
 	p.Refs = p.Files.References()
 	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)
 	data := &dataReader{Scope: p.Scope, unvalued: in.Unvalued}
-	modules := &moduleReader{Scope: p.Scope, unvalued: in.Unvalued, inside: []string{p.Files.Dir}}
+	modules := &moduleReader{Scope: p.Scope, unvalued: in.Unvalued, inside: []string{p.Files.Dir},
+		read: &[]moduleRead{}}
 	data.values(p.Written["locals"], p.Written["data"], modules.data(p.Written["module"]), p.Refs)
 	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
@@ -69,10 +70,11 @@ func Decode(p *Plan, in eval.Inputs) {
 	if k != nil {
 		version = k.Version
 	}
-	p.Profiles = decodeProfiles(p.Scope, p.Written["profile"], version)
+	profiles := decodeProfiles(p.Scope, p.Written["profile"], *modules.read, version)
+	p.Profiles = profiles.all
 	nodes := map[string]cty.Value{}
 	for _, b := range p.Written["node"] {
-		list, whole := decodeNodes(p.Scope, b, p.Profiles, version)
+		list, whole := decodeNodes(p.Scope, b, profiles, version)
 		p.Machines = append(p.Machines, list...)
 		nodes[b.Labels[0]] = cty.DynamicVal
 		if whole {

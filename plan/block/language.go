@@ -100,9 +100,10 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "locals", Open: true, Doc: "named values"},
 	{Name: "data", Labels: []string{"kind", "name"}, Doc: "a value that is read on the controller. It is shown in the " +
 		"plan with a digest, and a saved plan is refused when it has changed", Kinds: dataSpecs},
-	{Name: "module", Labels: []string{"name"}, Doc: "values from a folder of its own, which several plans can share. " +
-		"The folder has *.join.hcl files with the blocks variable, locals, output, check and module. The outputs are " +
-		"module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT", Attrs: []eval.Attr{
+	{Name: "module", Labels: []string{"name"}, Doc: "values and profiles from a folder of its own, which several " +
+		"plans can share. The folder has *.join.hcl files with the blocks variable, locals, output, check, profile and " +
+		"module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. A profile is named as " +
+		"profile = module.NAME.profile.PROFILE, by nodes and with inherits by profiles", Attrs: []eval.Attr{
 		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\""},
 		{Name: "inputs", Static: true, Doc: "an object with values for the module's variables"},
 		{Name: "for_each", Static: true, Doc: "a map or a set of strings: the module is evaluated for each element, with " +
@@ -164,14 +165,15 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	}},
 	{Name: "profile", Labels: []string{"name"}, Doc: "settings that nodes share", Attrs: append([]eval.Attr{
 		{Name: "inherits", Static: true,
-			Doc: "another profile whose settings hold where this one says nothing, for example profile.base"},
+			Doc: "another profile whose settings hold where this one says nothing, for example profile.base or " +
+				"module.NAME.profile.base"},
 	}, machineAttrs...), Blocks: slices.Concat([]*eval.Spec{taintSpec}, componentSpecs, settingSpecs)},
 	{Name: "node", Labels: []string{"name"}, Doc: "a machine, or with for_each or count several",
 		Attrs: append([]eval.Attr{
 			{Name: "for_each", Static: true, Doc: "a map or set of strings: one node for each element"},
 			{Name: "count", Static: true, Doc: "number of nodes"},
 			{Name: "name", Typ: cty.String, Doc: "name of the Node object; default the label, each.key, or label-index"},
-			{Name: "profile", Static: true, Doc: "a profile, for example profile.windows"},
+			{Name: "profile", Static: true, Doc: "a profile, for example profile.windows or module.NAME.profile.windows"},
 			{Name: "vars", Static: true, Doc: "values of this machine, for steps: self.vars.NAME"},
 			{Name: "management_ip", Typ: cty.String,
 				Doc: "the machine's address in the management network, in place of interface; default that of its default " +

@@ -23,7 +23,7 @@ type Machine struct {
 	Node
 	block   *hcl.Block
 	key     string // of for_each
-	Profile string // that the block names; "" = none
+	Profile string // address of the one that the block names; "" = none
 	Range   hcl.Range
 	Reached hcl.Range // its connection block
 	Bad     bool      // something of it was reported; it is not expanded
@@ -56,7 +56,7 @@ const longestNodeName = 63
 
 // decodeNodes makes one machine of a node block, or with for_each or count several. whole is false where there may be
 // more or others, because something is wrong or not known.
-func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles map[string]*profile, version string,
+func decodeNodes(sc *eval.Scope, b *hcl.Block, profiles profileSet, version string,
 ) (out []*Machine, whole bool) {
 	before := sc.Errors()
 	whole = true
@@ -111,18 +111,18 @@ func nodeCount(sc *eval.Scope, a *hcl.Attribute) int64 {
 }
 
 // decodeNode reads a node block for one machine, and lays it over its profile.
-func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string, profiles map[string]*profile,
+func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string, profiles profileSet,
 	version string) *Machine {
 	s := sc.Section(Root("node"), b, ctx)
 	m := &Machine{Section: s, Range: b.DefRange}
 	m.Name = s.StrOr("name", name)
 	m.Address, m.Source = "node."+m.Name, sc.Files.Place(b.DefRange)
 	own := machineArgs(s, ctx, version)
-	base := &profile{}
-	used, found := profileName(s, "profile", profiles)
+	base := &Profile{}
+	used, found := profiles.named(s, "profile")
 	m.Profile = used
 	if found {
-		base = profiles[used]
+		base = profiles.all[used]
 	}
 	all := own.over(base)
 	m.OS, m.Arch, m.DataDir, m.MaxPods = all.OS, cmp.Or(all.arch, "amd64"), all.dataDir, all.maxPods

@@ -22,13 +22,15 @@ import (
 const maxModules = 10
 
 // moduleBlocks are the blocks that a module may have.
-var moduleBlocks = []string{"variable", "locals", "output", "check", "module"}
+var moduleBlocks = []string{"variable", "locals", "output", "check", "profile", "module"}
 
 // moduleReader evaluates the modules of a plan, or of another module.
 type moduleReader struct {
 	*eval.Scope
 	unvalued bool
 	inside   []string // folders of the modules that this one is in, the outermost first
+	address  string   // of the module that is read, with a dot: module.base.; "" = the plan
+	read     *[]moduleRead
 }
 
 // data are the module blocks as values that are read once their inputs are known.
@@ -160,8 +162,8 @@ func (m *moduleCall) read(at hcl.Range, text string) bool {
 func (m *moduleCall) add(b *hcl.Block) {
 	sc := m.moduleReader.Scope
 	if !slices.Contains(moduleBlocks, b.Type) {
-		sc.Fail(b.DefRange, "block not in a module", "A module gives values and has no %s block; it has %s. Put this one "+
-			"into a file of the plan, and let it use the module's outputs.", b.Type,
+		sc.Fail(b.DefRange, "block not in a module", "A module gives values and profiles and has no %s block; it has %s. "+
+			"Put this one into a file of the plan, and let it use the module's outputs and profiles.", b.Type,
 			strings.ReplaceAll(eval.OneOf(moduleBlocks), " or ", " and "))
 		return
 	}
@@ -186,7 +188,9 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 	inner := m.Inside(m.dir)
 	refs := inner.Files.References()
 	inner.ModuleVariables(Root("variable"), m.blocks["variable"], inputs, refs)
-	nested := &moduleReader{Scope: inner, unvalued: m.unvalued, inside: append(slices.Clone(m.inside), m.dir)}
+	address := m.address + "module." + m.Block.Labels[0] + m.key
+	nested := &moduleReader{Scope: inner, unvalued: m.unvalued, inside: append(slices.Clone(m.inside), m.dir),
+		address: address + ".", read: m.moduleReader.read}
 	inner.Values(m.blocks["locals"], []string{eval.ModuleKind}, nested.data(m.blocks["module"]), refs)
 	out := map[string]cty.Value{}
 	for _, b := range m.blocks["output"] {
@@ -195,6 +199,7 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 	for _, b := range m.blocks["check"] {
 		decodeCheck(inner, b, inner.Ctx)
 	}
+	*m.moduleReader.read = append(*m.moduleReader.read, moduleRead{address, inner, m.blocks})
 	return cty.ObjectVal(out)
 }
 

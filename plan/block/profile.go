@@ -7,17 +7,16 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
 	"nodejoin/steps/kube"
 )
 
-// profile is a profile block, or the same arguments of a node.
-type profile struct {
+// Profile is a profile block, or the same arguments of a node.
+type Profile struct {
 	*eval.Section            // the block
-	Names             string // the profile that the block names; "" = none
+	Names             string // address of the profile that the block names; "" = none
 	OwnMaxPods        int    // of the block itself; 0 = it does not say
 	known             bool   // a profile block that is there
 	OS, arch, dataDir string
@@ -33,8 +32,8 @@ type profile struct {
 }
 
 // over returns p laid over base.
-func (p *profile) over(base *profile) *profile {
-	out := &profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
+func (p *Profile) over(base *Profile) *Profile {
+	out := &Profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
 		base.OS), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build,
 		base.build), adapter: cmp.Or(p.adapter, base.adapter),
 		onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
@@ -65,75 +64,9 @@ func (p *profile) over(base *profile) *profile {
 // failures are the values of on_failure.
 var failures = []string{"keep", "rollback"}
 
-// decodeProfiles reads the profiles, and gives each what it inherits. version is the
-// cluster's of Kubernetes; "" = not known.
-func decodeProfiles(sc *eval.Scope, blocks []*hcl.Block, version string) map[string]*profile {
-	l := &lineage{profiles: map[string]*profile{}, parents: map[string]string{}, done: map[string]bool{}}
-	var names []string
-	for _, b := range blocks {
-		s := sc.Section(Root("profile"), b, sc.Ctx)
-		p := machineArgs(s, sc.Ctx, version)
-		p.known = s.OK || p.OS != ""
-		names = append(names, b.Labels[0])
-		l.profiles[b.Labels[0]] = p
-	}
-	for _, n := range names {
-		p := l.profiles[n]
-		name, known := profileName(p.Section, "inherits", l.profiles)
-		p.Names = name
-		if known {
-			l.parents[n] = name
-		} else if p.Has("inherits") {
-			p.known = p.OS != ""
-		}
-	}
-	for _, n := range names {
-		l.inherit(n, nil)
-	}
-	return l.profiles
-}
-
-// lineage completes profiles with what they inherit.
-type lineage struct {
-	profiles map[string]*profile
-	parents  map[string]string
-	done     map[string]bool
-}
-
-// inherit completes a profile with its parent's settings, the parent first. Those
-// in a circle are reported once, and inherit nothing.
-func (l *lineage) inherit(name string, path []string) {
-	p := l.profiles[name]
-	if i := slices.Index(path, name); i >= 0 {
-		circle := append(slices.Clone(path[i:]), name)
-		p.Fail("inherits", "profiles in a circle",
-			"Each of these inherits from the next one, so none has settings: profile.%s. Remove one of the links.",
-			strings.Join(circle, " -> profile."))
-		for _, n := range circle {
-			l.done[n] = true
-			l.profiles[n].known = false
-		}
-		return
-	}
-	if l.done[name] {
-		return
-	}
-	if parent, ok := l.parents[name]; ok {
-		l.inherit(parent, append(path, name))
-		if l.done[name] {
-			return // it was in a circle
-		}
-		base := l.profiles[parent]
-		all := p.over(base)
-		all.known = p.known && (base.known || p.OS != "")
-		l.profiles[name] = all
-	}
-	l.done[name] = true
-}
-
 // machineArgs reads the arguments that profiles and nodes share.
-func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *profile {
-	p := &profile{Section: s, OS: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"),
+func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile {
+	p := &Profile{Section: s, OS: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"),
 		adapter: s.Str("interface"), onFailure: s.Str("on_failure"),
 		maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
 	p.OwnMaxPods = p.maxPods
@@ -202,30 +135,4 @@ func knownArch(s *eval.Section, name, arch string) {
 		s.Fail(name, "unknown architecture", "%q is not an architecture that nodejoin knows. Use %s.", arch,
 			eval.OneOf(architectures))
 	}
-}
-
-// profileName is the name of the profile block that an argument refers to, and whether
-// there is such a profile.
-func profileName(s *eval.Section, argument string, profiles map[string]*profile) (string, bool) {
-	a := s.Attrs[argument]
-	if a == nil {
-		return "", false
-	}
-	t, list := hcl.AbsTraversalForExpr(a.Expr)
-	if list.HasErrors() || len(t) != 2 || t.RootName() != "profile" {
-		name := "NAME"
-		v, list := a.Expr.Value(nil)
-		if !list.HasErrors() && v.Type() == cty.String && v.IsKnown() && !v.IsNull() && profiles[v.AsString()] != nil {
-			name = v.AsString() // in quotes
-		}
-		s.Fail(argument, "not a profile", "The argument %q names a profile block: %s = profile.%s, without quotes.",
-			argument, argument, name)
-		return "", false
-	}
-	name, ok := t[1].(hcl.TraverseAttr)
-	if ok && profiles[name.Name] != nil {
-		return name.Name, true
-	}
-	s.Fail(argument, "unknown profile", "%s", eval.UnknownName("profile", name.Name, slices.Sorted(maps.Keys(profiles))))
-	return name.Name, false
 }

@@ -1,6 +1,9 @@
 package rule
 
 import (
+	"maps"
+	"slices"
+
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 )
@@ -114,8 +117,8 @@ func (r Rule) ofNodes() bool { return r.node != nil || r.block != nil }
 
 // judgeNodes applies rules to each profile and each machine in turn.
 func judgeNodes(p *block.Plan, list []Rule) {
-	for _, b := range p.Written["profile"] {
-		o := p.Profiles[b.Labels[0]]
+	for _, address := range judgedProfiles(p) {
+		o := p.Profiles[address]
 		for _, r := range list {
 			if r.block != nil {
 				r.block(p, o.Section, o.OwnMaxPods, 0, "")
@@ -131,6 +134,25 @@ func judgeNodes(p *block.Plan, list []Rule) {
 			}
 		}
 	}
+}
+
+// judgedProfiles returns the addresses of the profiles that rules are for: those of the plan, and of those of modules
+// the ones that its nodes have. The others of a module are for other plans.
+func judgedProfiles(p *block.Plan) []string {
+	out := map[string]bool{}
+	with := func(address string) {
+		for o := p.Profiles[address]; o != nil && !out[address]; o = p.Profiles[address] {
+			out[address] = true
+			address = o.Names
+		}
+	}
+	for _, b := range p.Written["profile"] {
+		with("profile." + b.Labels[0])
+	}
+	for _, m := range p.Machines {
+		with(m.Profile)
+	}
+	return slices.Sorted(maps.Keys(out))
 }
 
 // artifactVersions reports versions of artifacts that have no effect or contradict another block.

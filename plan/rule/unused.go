@@ -14,11 +14,11 @@ func Unused(p *block.Plan) {
 	for _, r := range p.Refs {
 		used[r.Root+"."+r.Name] = true
 	}
-	for _, b := range p.Written["profile"] {
-		used["profile."+p.Profiles[b.Labels[0]].Names] = true
+	for _, o := range p.Profiles {
+		used[o.Names] = true
 	}
 	for _, m := range p.Machines {
-		used["profile."+m.Profile] = true
+		used[m.Profile] = true
 	}
 	for _, b := range p.Written["variable"] {
 		if !used["var."+b.Labels[0]] {
