@@ -63,7 +63,7 @@ type app struct {
 	resumed    *resume.File                     // what this process finishes after a reboot; nil = nothing
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
-	holder steps.LockHolder // of a command that changes hosts; hold sets it
+	holder steps.LockHolder // of a command that changes hosts, which sets it
 	run    *history.Writer  // the record of this run; nil = none
 	sent   []string         // the nodes that an agent was sent to
 }

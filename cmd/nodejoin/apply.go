@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -119,7 +120,7 @@ func (x *applyCommand) open() {
 	if x.resumed != nil {
 		command = "resume"
 	}
-	x.hold(command)
+	x.holder = holder.New(command)
 	x.times = &report.Recorder{}
 	x.session = engine.New(x.compiled, x.options(x.compiled, func(e event.Event) {
 		x.times.Emit(e)

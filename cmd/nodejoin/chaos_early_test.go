@@ -12,7 +12,7 @@ import (
 // TestChaosEarlySignal: SIGTERM may kill a run before it listens for signals. Later the run must have an exit code.
 func TestChaosEarlySignal(t *testing.T) {
 	c := newChaos(t)
-	f := &fleet{chaos: c, name: "steps", boxes: 1, rnd: rand.New(rand.NewPCG(1, 1))}
+	f := &chaosFleet{chaos: c, name: "steps", boxes: 1, rnd: rand.New(rand.NewPCG(1, 1))}
 	f.prepare()
 	f.write(nil)
 	o := f.start(func(p *controller, _ <-chan struct{}) { _ = p.Signal(syscall.SIGTERM) }, f.apply()...)

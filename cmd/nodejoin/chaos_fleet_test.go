@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// fleet is a plan and its machines.
-type fleet struct {
+// chaosFleet is a plan and its machines.
+type chaosFleet struct {
 	*chaos
 	name  string
 	boxes int // simulated machines
@@ -36,11 +36,11 @@ type fleet struct {
 	before         map[int]string // folders of hosts before the first run
 }
 
-func (f *fleet) box(i int) string {
+func (f *chaosFleet) box(i int) string {
 	return filepath.Join(f.dir, ".sandbox", fmt.Sprintf("win%d", i+1))
 }
 
-func (f *fleet) names() (out []string) {
+func (f *chaosFleet) names() (out []string) {
 	for i := range f.boxes {
 		out = append(out, fmt.Sprintf("win%d", i+1))
 	}
@@ -51,7 +51,7 @@ func (f *fleet) names() (out []string) {
 }
 
 // must ends the test with an error of the test itself.
-func (f *fleet) must(err error) {
+func (f *chaosFleet) must(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Error(err)
@@ -61,7 +61,7 @@ func (f *fleet) must(err error) {
 const theirs = "it was here before\n"
 
 // prepare makes the plan and the initial contents of its machines.
-func (f *fleet) prepare() {
+func (f *chaosFleet) prepare() {
 	f.dir, f.faults, f.usual = filepath.Join(f.root, f.name), map[string]int{}, 3*time.Second
 	f.must(copyExample(os.DirFS("../../examples/quickstart/mirror"), filepath.Join(f.dir, "mirror")))
 	for i := range f.boxes {
@@ -77,7 +77,7 @@ func (f *fleet) prepare() {
 
 // write writes the plan of a round, which wants different contents each time. full are the machines with little
 // space.
-func (f *fleet) write(full map[int]bool) {
+func (f *chaosFleet) write(full map[int]bool) {
 	var p strings.Builder
 	if f.name == "join" {
 		text, err := os.ReadFile("../../examples/quickstart/quickstart.join.hcl")
@@ -122,7 +122,7 @@ node "win%[1]d" {
 }
 
 // steps are a machine's steps that are not part of its join.
-func (f *fleet) steps(p *strings.Builder, node, root, slash, sum string) {
+func (f *chaosFleet) steps(p *strings.Builder, node, root, slash, sum string) {
 	path := func(name string) string { return strings.ReplaceAll(root+"/"+name, "/", slash) }
 	text := func(id, name, content string) {
 		fmt.Fprintf(p, `
@@ -162,7 +162,7 @@ step "env" "%[1]s_env" {
 }
 
 // archive writes the archive of a round and returns its digest.
-func (f *fleet) archive() string {
+func (f *chaosFleet) archive() string {
 	if f.name == "join" {
 		return ""
 	}
@@ -206,7 +206,7 @@ func after(d time.Duration, ended <-chan struct{}) {
 }
 
 // pick chooses the faults of a round.
-func (f *fleet) pick() []fault {
+func (f *chaosFleet) pick() []fault {
 	all := []fault{
 		{name: "none"},
 		signals("SIGKILL", true, syscall.SIGKILL),
@@ -238,12 +238,12 @@ func (f *fleet) pick() []fault {
 	return out
 }
 
-func (f *fleet) apply() []string {
+func (f *chaosFleet) apply() []string {
 	return []string{"apply", "--auto-approve", "--approve-removal", "--rejoin", "--json", f.dir}
 }
 
 // once is a round: a run with faults, and the checks after it.
-func (f *fleet) once() {
+func (f *chaosFleet) once() {
 	f.round++
 	full := map[int]bool{}
 	for i := range f.boxes {
@@ -300,7 +300,7 @@ func (f *fleet) once() {
 }
 
 // lose deletes a file that nodejoin made, or makes a service of the machine fail at its start.
-func (f *fleet) lose(i int) {
+func (f *chaosFleet) lose(i int) {
 	if f.name == "join" && f.rnd.IntN(2) == 0 {
 		f.faults["a service does not start"]++
 		if os.MkdirAll(filepath.Join(f.box(i), ".sandbox"), 0o755) == nil {
@@ -316,10 +316,10 @@ func (f *fleet) lose(i int) {
 	}
 }
 
-func (f *fleet) broken(i int) string { return filepath.Join(f.box(i), ".sandbox", "broken.json") }
+func (f *chaosFleet) broken(i int) string { return filepath.Join(f.box(i), ".sandbox", "broken.json") }
 
 // leave makes a machine leave; a signal may stop the run.
-func (f *fleet) leave(i int) {
+func (f *chaosFleet) leave(i int) {
 	if f.round == 1 {
 		return // there is no plan yet
 	}
@@ -338,7 +338,7 @@ func (f *fleet) leave(i int) {
 }
 
 // repair ends all faults. After that no process of a machine may be left.
-func (f *fleet) repair() {
+func (f *chaosFleet) repair() {
 	for i := range f.boxes {
 		_ = os.Remove(f.broken(i))
 	}
@@ -348,7 +348,7 @@ func (f *fleet) repair() {
 }
 
 // finish ends the test: one run without faults, a check that finds nothing, and a leave that restores all machines.
-func (f *fleet) finish() {
+func (f *chaosFleet) finish() {
 	f.round++
 	f.write(nil)
 	if o := f.start(nil, f.apply()...); o.code != exitOK {

@@ -54,7 +54,7 @@ func TestChaos(t *testing.T) {
 	c := newChaos(t)
 	c.long = boxes == 50
 	hosts := newChaosHosts(t, c.root, 4)
-	fleets := []*fleet{
+	fleets := []*chaosFleet{
 		{chaos: c, name: "steps", boxes: boxes / 5, hosts: hosts, rnd: rand.New(rand.NewPCG(seed, 1))},
 		{chaos: c, name: "join", boxes: boxes - boxes/5, rnd: rand.New(rand.NewPCG(seed, 2))},
 	}
@@ -191,7 +191,7 @@ func (c *chaos) start(meanwhile func(p *controller, ended <-chan struct{}), args
 }
 
 // fails reports a run that broke a rule.
-func (f *fleet) fails(o outcome, format string, args ...any) {
+func (f *chaosFleet) fails(o outcome, format string, args ...any) {
 	f.t.Helper()
 	f.t.Errorf("%s, round %d with %v: %s; exit code %d after %s\n%s\n%s", f.name, f.round, f.now,
 		fmt.Sprintf(format, args...), o.code, o.took, lastBytes(o.out), lastBytes(o.errors))
@@ -206,7 +206,7 @@ func lastBytes(b []byte) []byte {
 }
 
 // judge checks an apply against its own output, and returns the machines that the output calls finished.
-func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
+func (f *chaosFleet) judge(o outcome, lenient bool) (fine map[string]bool) {
 	fine = map[string]bool{}
 	if o.early { // it has done nothing yet
 		return fine
@@ -251,7 +251,7 @@ func (f *fleet) judge(o outcome, lenient bool) (fine map[string]bool) {
 }
 
 // mustBe checks, without faults, that the machines that a run called finished are finished.
-func (f *fleet) mustBe(fine map[string]bool) {
+func (f *chaosFleet) mustBe(fine map[string]bool) {
 	o := f.start(nil, "plan", "--json", f.dir)
 	var p jsonout.Plan
 	if err := json.Unmarshal(o.out, &p); err != nil || o.code != exitOK || len(p.Hosts) != f.boxes+len(f.hosts) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -61,7 +62,7 @@ func (x *fixing) run(ctx context.Context) (*applied, error) {
 
 func (x *fixing) open() {
 	x.progress = progress{app: x.app, view: noEvents{}}
-	x.hold("doctor --fix")
+	x.holder = holder.New("doctor --fix")
 	o := x.options(x.compiled, x.progress.emit)
 	o.Resume = nil // only a whole plan is finished after a reboot
 	x.session = engine.New(x.compiled, o)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -47,7 +48,7 @@ func (x *selfTesting) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	x.hold("doctor --self-test")
+	x.holder = holder.New("doctor --self-test")
 	d := x.newDisplay(ui.OnHosts("Testing", compiled))
 	s := engine.New(compiled, x.options(compiled, d.Emit))
 	defer s.Close()

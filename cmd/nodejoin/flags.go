@@ -62,10 +62,15 @@ func (a *app) planFlags(c *cobra.Command) {
 	f.StringArrayVar(&a.vars, "var", nil, "set a variable of the plan, `name=value`; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("var", a.completeVar)
 	f.StringArrayVar(&a.varFiles, "var-file", nil, "read variables from `file` (HCL or JSON); may be repeated")
-	f.StringVar(&a.environment, "env", "",
+	a.environmentFlag(c)
+	f.BoolVar(&a.offline, "offline", false, "reach nothing but the hosts and the API server; a bundle implies it")
+}
+
+// environmentFlag is for commands that read a plan, without values on the command line.
+func (a *app) environmentFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.environment, "env", "",
 		"the plan's environment `name`: reads env/NAME.joinvars beside the plan, and keeps to the nodes of this environment")
 	_ = c.RegisterFlagCompletionFunc("env", completeEnvironment)
-	f.BoolVar(&a.offline, "offline", false, "reach nothing but the hosts and the API server; a bundle implies it")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return usageError{c, errOnePlan}

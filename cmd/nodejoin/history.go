@@ -12,6 +12,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/complete"
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -163,7 +164,7 @@ func noRun(root, why string) error {
 // runResult is the result of a run in one word or two.
 func runResult(r history.Run) string {
 	switch {
-	case r.End == nil && !gone(r.Head.Holder):
+	case r.End == nil && !holder.Gone(r.Head.Holder):
 		return history.Running // or not known: it was started on another computer that shares this folder
 	case r.End == nil:
 		return "did not end"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/steps/event"
 )
 
@@ -47,7 +48,7 @@ func TestRunNames(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	last := ""
 	for ms := range 1000 {
-		name := runName(now.Add(time.Duration(ms) * time.Millisecond))
+		name := holder.RunName(now.Add(time.Duration(ms) * time.Millisecond))
 		if name <= last || !history.IsRun(name) {
 			t.Fatalf("%s after %s", name, last)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/history"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/steps/engine"
@@ -120,7 +121,7 @@ func (x *leaveCommand) open() {
 		x.view = leaveJSON{ui.NewJSON(x.term.Out, version)}
 	}
 	x.progress = progress{app: x.app, view: x.view}
-	x.hold("leave")
+	x.holder = holder.New("leave")
 	x.session = engine.New(x.compiled, x.app.options(x.compiled, func(e event.Event) {
 		if d, ok := e.(event.StepDone); ok && d.Result == "changed" {
 			x.changed[d.Host] = append(x.changed[d.Host], d.Step)

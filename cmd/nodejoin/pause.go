@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
@@ -22,7 +23,7 @@ nothing: a service that you stop stays stopped. A boot and an apply end no pause
 apply starts the services all the same.`,
 		Example: `  nodejoin pause plans/prod --target win-1 --for 2h --reason "new disk"`,
 		RunE: func(c *cobra.Command, args []string) error {
-			a.hold("pause")
+			a.holder = holder.New("pause")
 			pause.By, pause.Since = a.holder.User+"@"+a.holder.Host, a.holder.Since
 			if lasts > 0 {
 				pause.Until = pause.Since.Add(lasts)
@@ -44,7 +45,7 @@ func newUnpause(a *app) *cobra.Command {
 		Long:    "Ends a pause. The service nodejoin-node fixes what it finds at its next check.",
 		Example: `  nodejoin unpause plans/prod --target win-1`,
 		RunE: func(c *cobra.Command, args []string) error {
-			a.hold("unpause")
+			a.holder = holder.New("unpause")
 			return a.pause(c, args, nil)
 		},
 	}

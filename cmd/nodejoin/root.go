@@ -47,7 +47,7 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.AddCommand(newValidate(a), newPlan(a), newApply(a), newLeave(a), newPause(a), newUnpause(a),
 		newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a),
-		newShards(a), newLock(a), newMirror(a), newBundle(a), newMan(), newResume(execute))
+		newShards(a), newLock(a), newMirror(a), newBundle(a), newFleet(a, execute), newMan(), newResume(execute))
 	strictBuiltins(root)
 	complete.Flags(root)
 	a.wrapHelp(root)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/runlog"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -88,7 +89,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 	return engine.Options{
 		Connect: connect.Hosts(emit, a.agent), Cluster: connect.Cluster(p), Emit: emit,
 		Parallel: a.parallel.first(), More: a.parallel.more(),
-		Holder: a.holder, Gone: gone, Version: version, PlanDigest: a.digest, Members: a.members,
+		Holder: a.holder, Gone: holder.Gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
 		PruneChanged: a.pruneChanged, Mine: a.shard.Has,
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -136,7 +137,7 @@ func imagesByOS(flags []string) (map[string]string, error) {
 
 // test runs the web server and all tests.
 func (x *verifyCommand) test(ctx context.Context) verified {
-	x.hold("verify")
+	x.holder = holder.New("verify")
 	api, err := connect.Cluster(x.compiled)(ctx)
 	if err != nil {
 		return verified{report: &verify.Report{}, err: err}
@@ -150,7 +151,8 @@ func (x *verifyCommand) test(ctx context.Context) verified {
 func (x *verifyCommand) testOptions(api kube.API, display ui.Display) verify.Options {
 	o := verify.Options{API: api, DNSDomain: x.compiled.Cluster.DNSDomain, Outbound: x.outbound,
 		Outside: connect.Outside(x.compiled),
-		Holder:  holderNote(x.holder.Host, x.holder.PID), Gone: holderGone, Start: x.start, Answer: x.answer, Clean: x.clean,
+		Holder:  holder.Note(x.holder.Host, x.holder.PID), Gone: holder.NoteGone,
+		Start: x.start, Answer: x.answer, Clean: x.clean,
 		Reporter: &verifyEvents{display: display, log: x.log}, Image: x.image}
 	if o.Outbound == "" {
 		o.Outbound = x.compiled.Cluster.APIServer

@@ -38,8 +38,8 @@ type Collector struct {
 	Spool string
 }
 
-// rootOf is the folder that has the plan and all of its files.
-func rootOf(planPath string, files []string) string {
+// RootOf is the folder that has the plan and all of its files.
+func RootOf(planPath string, files []string) string {
 	root, err := filepath.Abs(planPath)
 	if err != nil {
 		root = planPath
@@ -61,7 +61,7 @@ func rootOf(planPath string, files []string) string {
 
 // Collect finds the contents. It reads what describes images, and hashes files of this machine.
 func (c *Collector) Collect(ctx context.Context) (*Contents, error) {
-	root := rootOf(c.Path, c.Files)
+	root := RootOf(c.Path, c.Files)
 	at, err := filepath.Abs(c.Path)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // Contained compiles a plan as from a bundle that has these files and what the lock has. It returns what would be
 // missing, and the texts of the plan.
 func Contained(path string, opt plan.Options, files []string, f *lock.File) (hcl.Diagnostics, map[string]*hcl.File) {
-	opt.Bundle = demands(rootOf(path, files), f)
+	opt.Bundle = demands(RootOf(path, files), f)
 	p, diags := plan.Load(path, opt)
 	if !diags.HasErrors() {
 		_, diags = p.Compile()

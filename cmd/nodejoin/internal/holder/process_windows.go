@@ -1,4 +1,4 @@
-package main
+package holder
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// processRuns reports whether a process with this number is running, of any user. A
+// Runs reports whether a process with this number is running, of any user. A
 // process that has ended keeps its object while a handle is open; then it is signalled.
-func processRuns(pid int) bool {
+func Runs(pid int) bool {
 	p, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
 	if err != nil {
 		return !errors.Is(err, windows.ERROR_INVALID_PARAMETER) // the error for a number without a process

@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/steps/cluster"
+	"nodejoin/steps/kube"
+)
+
+// goneFor bounds the wait until the objects of a former Job are gone.
+const goneFor = 2 * time.Minute
+
+func newApply(x *command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "apply [PLAN] --image IMAGE",
+		Short: "Start the Job that applies a plan",
+		Long: `Applies the objects that 'nodejoin fleet render' prints, and the Secrets with the files of
+--ssh-key and with the plan's files of values. The Job starts at once; 'nodejoin fleet status'
+shows how far it is. A Job of the same name that has ended is replaced, with its results; one
+that runs is not.`,
+		Example: `  nodejoin fleet apply plans/prod --image registry.example/nodejoin:1.0 \
+    --known-hosts ~/.ssh/known_hosts --ssh-key ~/.ssh/id_ed25519`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error { return x.apply(c, args) }
+	x.fleetFlags(c)
+	x.clusterFlag(c)
+	c.Flags().StringArrayVar(&x.keys, "ssh-key", nil, "private key `file` for the pods; may be repeated")
+	c.Flags().BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
+	return c
+}
+
+func (x *command) apply(c *cobra.Command, args []string) error {
+	ctx := c.Context()
+	f, p, err := x.load(c, args)
+	if err != nil {
+		return err
+	}
+	keys, err := x.keyFiles()
+	if err != nil {
+		return err
+	}
+	objects, err := f.Objects()
+	if err != nil {
+		return err
+	}
+	api, err := x.open(ctx, args)
+	if err != nil {
+		return err
+	}
+	if err := x.idle(ctx, api); err != nil {
+		return err
+	}
+	if !x.auto {
+		question := fmt.Sprintf("Apply the plan to %d nodes, in %d shards?", f.Nodes, f.Shards)
+		if err := x.Approve(ctx, p, question); err != nil {
+			return err
+		}
+	}
+	if err := x.removeFormer(ctx, api); err != nil {
+		return err
+	}
+	if err := f.write(ctx, api, objects, keys); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(x.Out, "Started the Job %s/%s: %d shards, at most %d at once. 'nodejoin fleet status' shows "+
+		"how far it is.\n", x.Namespace, x.Name, x.Shards, x.AtOnce)
+	return err
+}
+
+// write applies the namespace, and then all else. The API server judges each object before any is written.
+func (f *Fleet) write(ctx context.Context, api *cluster.Jobs, objects []kube.Manifest, keys map[string][]byte) error {
+	objects[0].Force = true
+	if err := api.ApplyManifest(ctx, objects[0]); err != nil {
+		return err
+	}
+	rest := append(f.secrets(keys), objects[1:]...)
+	for i := range rest {
+		rest[i].Force = true
+		if err := api.DryRun(ctx, rest[i]); err != nil {
+			return err
+		}
+	}
+	for _, m := range rest {
+		if err := api.ApplyManifest(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idle is an error while the Job runs.
+func (x *command) idle(ctx context.Context, api *cluster.Jobs) error {
+	have, err := api.Get(ctx, x.job())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s := stateOf(have); !s.Ended() && !s.Suspended {
+		return fmt.Errorf("the Job %s/%s runs: wait until it has ended ('nodejoin fleet status'), or stop it first "+
+			"('nodejoin fleet stop')", x.Namespace, x.Name)
+	}
+	return nil
+}
+
+// removeFormer deletes a Job that has ended, and waits until its pods are gone.
+func (x *command) removeFormer(ctx context.Context, api *cluster.Jobs) error {
+	if err := api.DeleteObject(ctx, kube.Member{Manifest: x.job()}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, goneFor)
+	defer cancel()
+	for {
+		_, err := api.Get(ctx, x.job())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond): // between two looks
+		case <-ctx.Done():
+			return fmt.Errorf("the former Job %s/%s was not gone after %s: %w", x.Namespace, x.Name, goneFor,
+				context.Cause(ctx))
+		}
+	}
+}
+
+func newStop(x *command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "stop [PLAN]",
+		Short: "Stop the Job: its pods end after their current step",
+		Long: `Suspends the Job, and the CronJob that looks for drift. The runs in its pods finish their
+current step and end. 'nodejoin fleet apply' starts again; what was done is not done twice.`,
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		api, err := x.open(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		stop := map[string]any{"spec": map[string]any{"suspend": true}}
+		err = api.Merge(c.Context(), x.job(), stop)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no Job %s/%s", x.Namespace, x.Name)
+		}
+		if err != nil {
+			return err
+		}
+		err = api.Merge(c.Context(), object("batch/v1", "CronJob", x.Namespace, x.Name+"-drift"), stop)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		_, err = fmt.Fprintf(x.Out, "Stopped the Job %s/%s. Its pods end after their current step.\n", x.Namespace, x.Name)
+		return err
+	}
+	x.PlanFlags(c)
+	x.nameFlags(c)
+	x.clusterFlag(c)
+	return c
+}

@@ -1,0 +1,131 @@
+// Package fleet runs a plan as a Job of Kubernetes: a pod for each shard of its nodes. It describes the objects, and
+// gathers what the pods have found.
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"nodejoin/cmd/nodejoin/internal/selection"
+	"nodejoin/plan"
+)
+
+// Options are what a fleet is rendered with.
+type Options struct {
+	Name, Namespace string
+	Image           string // of nodejoin
+	Shards, AtOnce  int
+	Retries         int    // of a shard whose hosts were locked or did not answer
+	Drift           string // schedule of the CronJob, as cron writes it; "" = none
+	KnownHosts      string // content of a file with host keys; "" = none
+	Home            string // of the user on this machine
+}
+
+// Fleet is a plan with what its objects are made from.
+type Fleet struct {
+	Options
+	Environment string
+	Nodes       int
+	Files       []File // of the plan, for a ConfigMap
+	Values      []File // of the plan, for a Secret
+	Kubeconfig  Path   // where the plan looks for it, in the pod
+	Ports       []int  // that pods connect to, besides those of DNS
+	Rules       []Rule // rights in the whole cluster
+}
+
+var (
+	nameForm     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	imageForm    = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]{0,250}$`)
+	scheduleForm = regexp.MustCompile(`^(@(hourly|daily|weekly|monthly|yearly)|[0-9*/,A-Za-z-]+( [0-9*/,A-Za-z-]+){4})$`)
+)
+
+// Check judges the options.
+func (o Options) Check() error {
+	switch {
+	case !nameForm.MatchString(o.Name):
+		return fmt.Errorf("--name %q: it must have at most 40 small letters, digits and '-', and begin with a letter",
+			o.Name)
+	case !nameForm.MatchString(o.Namespace):
+		return fmt.Errorf("--namespace %q: it must have at most 40 small letters, digits and '-', and begin with a letter",
+			o.Namespace)
+	case o.Image == "":
+		return errors.New("--image is missing: the container image of nodejoin, as your registry has it")
+	case !imageForm.MatchString(o.Image):
+		return fmt.Errorf("--image %q: it must be a reference such as registry.example/nodejoin:1.0 or ...@sha256:DIGEST",
+			o.Image)
+	case o.Shards < 1 || o.Shards > selection.MostShards:
+		return fmt.Errorf("--shards: it must be a whole number from 1 to %d", selection.MostShards)
+	case o.AtOnce < 1:
+		return errors.New("--at-once: it must be at least 1")
+	case o.Retries < 0 || o.Retries > 100:
+		return errors.New("--retries: it must be a whole number from 0 to 100")
+	case o.Drift != "" && !scheduleForm.MatchString(o.Drift):
+		return fmt.Errorf("--drift %q: it must be a schedule of cron, such as \"0 * * * *\"", o.Drift)
+	}
+	return nil
+}
+
+// New describes the fleet of a plan. root is the folder that has the plan and all of its files, files are those.
+func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	f := &Fleet{Options: o, Environment: p.Environment, Nodes: len(p.Nodes)}
+	if p.Cluster == nil {
+		return nil, errors.New("the plan has no cluster block: the pods of a fleet need rights that a cluster gives")
+	}
+	if p.Cluster.Sandbox != "" {
+		return nil, errors.New("the plan's cluster is a sandbox: a fleet runs in a real one")
+	}
+	for _, n := range p.Nodes {
+		if err := f.reaches(n); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if f.Files, f.Values, err = readFiles(p.Dir, root, files); err != nil {
+		return nil, err
+	}
+	f.Kubeconfig = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home)
+	f.Ports = ports(p)
+	f.Rules = rules(p)
+	return f, nil
+}
+
+// reaches judges whether a pod can connect to a node.
+func (f *Fleet) reaches(n plan.Node) error {
+	c := n.Connection.SSH
+	if c == nil {
+		return fmt.Errorf("%s: node %q has the connection %q: the pods of a fleet reach machines over SSH",
+			n.Connection.Source, n.Name, n.Connection.Type)
+	}
+	for _, file := range append(slices.Clone(c.Identity), c.KnownHosts...) {
+		if rest, in := strings.CutPrefix(file, f.Home+"/.ssh/"); f.Home == "" || !in || strings.Contains(rest, "/") {
+			return fmt.Errorf("%s: node %q has the file %s: the pods of a fleet have keys and known_hosts in ~/.ssh",
+				n.Connection.Source, n.Name, file)
+		}
+	}
+	if c.HostKey == "" && f.KnownHosts == "" {
+		return fmt.Errorf("%s: the host key of node %q is not known in a pod: give --known-hosts FILE, or host_key in the "+
+			"plan", n.Connection.Source, n.Name)
+	}
+	return nil
+}
+
+// ports are those that the pods connect to.
+func ports(p *plan.Compiled) []int {
+	out := []int{22, 443, portOf(p.Cluster.APIServer)}
+	for _, n := range p.Nodes {
+		if c := n.Connection.SSH; c.Port != 0 {
+			out = append(out, c.Port)
+		}
+		for _, j := range n.Connection.SSH.Jump {
+			out = append(out, portOf("ssh://"+j))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

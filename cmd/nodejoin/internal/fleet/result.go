@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"nodejoin/steps/kube"
+)
+
+// mostReport bounds a packed report, in bytes.
+const mostReport = 64 << 20
+
+// mostPlain is the longest result that is kept as text, in bytes.
+const mostPlain = 900 << 10
+
+// Result is what a shard leaves.
+type Result struct {
+	Shard, Shards int
+	Command       string
+	Code          int
+	Ended         time.Time
+	Report        []byte // JSON of the command; empty = it wrote none
+}
+
+// resultOf is the label of a ConfigMap with a result; its value is the name of the Job.
+const resultOf = "nodejoin.dev/result-of"
+
+// object is the ConfigMap of the result.
+func (r Result) object(namespace, job, uid string) (kube.Manifest, error) {
+	if job == "" || uid == "" {
+		return kube.Manifest{}, errors.New("NODEJOIN_FLEET_JOB and NODEJOIN_FLEET_JOB_UID are not set")
+	}
+	m := object("v1", "ConfigMap", namespace, fmt.Sprintf("%s-%d", job, r.Shard))
+	meta := m.Object["metadata"].(map[string]any)
+	meta["labels"] = map[string]any{"app.kubernetes.io/managed-by": "nodejoin", resultOf: job}
+	meta["ownerReferences"] = []any{map[string]any{"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid}}
+	data := map[string]any{"shard": strconv.Itoa(r.Shard), "shards": strconv.Itoa(r.Shards), "command": r.Command,
+		"exit_code": strconv.Itoa(r.Code), "ended": r.Ended.Format(time.RFC3339)}
+	m.Object["data"], m.Force = data, true
+	if len(r.Report) <= mostPlain {
+		data["report.json"] = string(r.Report)
+		return m, nil
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(r.Report); err != nil {
+		return m, err
+	}
+	if err := z.Close(); err != nil {
+		return m, err
+	}
+	m.Object["binaryData"] = map[string]any{"report.json.gz": base64.StdEncoding.EncodeToString(b.Bytes())}
+	return m, nil
+}
+
+func ownedBy(o map[string]any, uid string) bool {
+	owners, _ := field(o, "metadata")["ownerReferences"].([]any)
+	return slices.ContainsFunc(owners, func(v any) bool {
+		m, _ := v.(map[string]any)
+		return m["uid"] == uid
+	})
+}
+
+// resultFrom reads the ConfigMap of a result.
+func resultFrom(o map[string]any) (r Result, err error) {
+	data := field(o, "data")
+	text := func(k string) string { s, _ := data[k].(string); return s }
+	r.Command, r.Report = text("command"), []byte(text("report.json"))
+	var errs []error
+	for k, at := range map[string]*int{"shard": &r.Shard, "shards": &r.Shards, "exit_code": &r.Code} {
+		n, err := strconv.Atoi(text(k))
+		*at = n
+		errs = append(errs, err)
+	}
+	r.Ended, err = time.Parse(time.RFC3339, text("ended"))
+	errs = append(errs, err)
+	if packed, ok := field(o, "binaryData")["report.json.gz"].(string); ok {
+		b, err := base64.StdEncoding.DecodeString(packed)
+		if err == nil {
+			r.Report, err = unpacked(b)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return r, fmt.Errorf("the ConfigMap %v is not the result of a shard: %w", field(o, "metadata")["name"], err)
+	}
+	return r, nil
+}
+
+func unpacked(b []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, mostReport))
+}

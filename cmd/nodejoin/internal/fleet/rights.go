@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"nodejoin/plan"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/kube"
+)
+
+// Rule is a rule of a ClusterRole.
+type Rule struct {
+	Groups, Resources, Names, URLs, Verbs []string
+}
+
+// everyRun are the rights that a run over any plan needs in the whole cluster.
+var everyRun = []Rule{
+	{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "patch"}},
+	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+	{Groups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
+	{Groups: []string{""}, Resources: []string{"services", "events"}, Verbs: []string{"list"}},
+	{Groups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list"}},
+	{Groups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},
+	{Groups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"},
+		Verbs: []string{"get", "list"}},
+	{Groups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/approval"},
+		Verbs: []string{"update"}},
+	{Groups: []string{"certificates.k8s.io"}, Resources: []string{"signers"},
+		Names: []string{"kubernetes.io/kubelet-serving"}, Verbs: []string{"approve"}},
+}
+
+// rules are the rights that a run over the plan needs in the whole cluster. A right to create cannot be limited to
+// names (Kubernetes documentation, "Using RBAC Authorization", "Referring to resources").
+func rules(p *plan.Compiled) []Rule {
+	r, seen := rights{named: map[right][]string{}}, map[string]bool{}
+	for _, n := range p.Nodes {
+		for _, s := range n.Steps {
+			if s.Kind != "service_account" && s.Kind != "manifest" || seen[s.Kind+string(s.Args)] {
+				continue
+			}
+			seen[s.Kind+string(s.Args)] = true
+			if a, ok := kinds.As[kinds.ServiceAccount](s); ok {
+				r.account(*a)
+			}
+			if m, ok := kinds.As[kinds.Manifest](s); ok {
+				list, err := m.Objects()
+				if err != nil {
+					continue // the run says so
+				}
+				for _, o := range list {
+					r.object(o)
+				}
+			}
+		}
+	}
+	if len(p.Moved) > 0 {
+		r.add("", "nodes", "", "delete")
+		r.add("", "secrets", "", "delete", "list") // that tokens of the former Node are bound to
+	}
+	return append(slices.Clone(everyRun), r.list()...)
+}
+
+// rights are those to objects with names, and those that are passed on: who writes a role must have what it gives, and
+// escalate is not among the rights, because with it a pod could give itself any other.
+type rights struct {
+	named map[right][]string // names; "" = all of the resource
+	held  []Rule
+}
+
+// right is what is the same for several names.
+type right struct{ group, resource, verbs string }
+
+// add gives verbs, which are sorted, for an object, or with "" for all of a resource.
+func (r *rights) add(group, resource, name string, verbs ...string) {
+	k := right{group, resource, strings.Join(verbs, ",")}
+	r.named[k] = append(r.named[k], name)
+}
+
+// account is for the ServiceAccount of a program on nodes, its role, and its tokens.
+func (r *rights) account(a kinds.ServiceAccount) {
+	const rbac = "rbac.authorization.k8s.io"
+	r.add("", "serviceaccounts", "", "create")
+	r.add("", "serviceaccounts", a.Name, "get")
+	r.add("", "serviceaccounts/token", a.Name, "create")
+	r.add("", "namespaces", "", "create")
+	r.add(rbac, "clusterroles", a.ClusterRole, "bind", "get")
+	if len(a.Rules) > 0 {
+		r.add(rbac, "clusterroles", "", "create")
+		r.add(rbac, "clusterroles", a.ClusterRole, "update")
+	}
+	for _, held := range a.Rules {
+		r.held = append(r.held, Rule{Groups: held.APIGroups, Resources: held.Resources, Verbs: held.Verbs})
+	}
+	r.add(rbac, "clusterrolebindings", "", "create")
+	binding := strings.Join([]string{"nodejoin", a.Namespace, a.Name, a.ClusterRole}, ":") // as steps/cluster names it
+	r.add(rbac, "clusterrolebindings", binding, "get", "update")
+	if a.OwnNode {
+		for _, m := range kube.OwnNode(a.Namespace, a.Name) {
+			r.object(m)
+		}
+	}
+}
+
+// object is for an object that the plan applies.
+func (r *rights) object(m kube.Manifest) {
+	gvk := schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	r.add(gvk.Group, plural.Resource, "", "create")
+	r.add(gvk.Group, plural.Resource, m.Name, "get", "patch")
+	if gvk.Group != "rbac.authorization.k8s.io" {
+		return
+	}
+	given, _ := m.Object["rules"].([]any)
+	for _, g := range given {
+		g, _ := g.(map[string]any)
+		r.held = append(r.held, Rule{Groups: words(g["apiGroups"]), Resources: words(g["resources"]),
+			Names: words(g["resourceNames"]), URLs: words(g["nonResourceURLs"]), Verbs: words(g["verbs"])})
+	}
+	if to := field(m.Object, "roleRef"); len(to) > 0 {
+		kind, _ := to["kind"].(string)
+		name, _ := to["name"].(string)
+		r.add(gvk.Group, strings.ToLower(kind)+"s", name, "bind")
+	}
+}
+
+// words are the strings of a list of JSON.
+func words(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// list is sorted.
+func (r *rights) list() (out []Rule) {
+	for k, names := range r.named {
+		slices.Sort(names)
+		if names = slices.Compact(names); names[0] == "" {
+			names = nil
+		}
+		out = append(out, Rule{Groups: []string{k.group}, Resources: []string{k.resource}, Names: names,
+			Verbs: strings.Split(k.verbs, ",")})
+	}
+	out = append(out, r.held...)
+	slices.SortFunc(out, func(a, b Rule) int {
+		return cmp.Or(slices.Compare(a.Groups, b.Groups), slices.Compare(a.Resources, b.Resources),
+			slices.Compare(a.Names, b.Names), slices.Compare(a.URLs, b.URLs), slices.Compare(a.Verbs, b.Verbs))
+	})
+	return slices.CompactFunc(out, func(a, b Rule) bool { return a.String() == b.String() })
+}
+
+// String is the rule as YAML in a line.
+func (r Rule) String() string {
+	out := "{"
+	for _, part := range []struct {
+		name string
+		of   []string
+	}{{"apiGroups", r.Groups}, {"resources", r.Resources}, {"resourceNames", r.Names}, {"nonResourceURLs", r.URLs}} {
+		if len(part.of) > 0 {
+			out += part.name + ": " + list(part.of) + ", "
+		}
+	}
+	return out + "verbs: " + list(r.Verbs) + "}"
+}

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/steps/cluster"
+)
+
+// writeFor bounds how long a pod writes its result, also after it was told to end.
+const writeFor = 30 * time.Second
+
+func newWork(x *command) *cobra.Command {
+	c := &cobra.Command{
+		Use:    "work -- COMMAND [FLAGS] PLAN",
+		Short:  "Run one shard, in a pod of a fleet",
+		Long:   "The pods of a fleet run this: it runs a command for their shard, and writes its result into a ConfigMap.",
+		Hidden: true,
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) < 2 || args[0] != "apply" && args[0] != "status" {
+			return x.Usage(c, errors.New("fleet work needs apply or status, and a plan"))
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, args []string) error { return x.work(c, args) }
+	c.Flags().IntVar(&x.Shards, "shards", 1, "how many shards there are")
+	c.Flags().StringVar(&x.Namespace, "namespace", "nodejoin", "namespace of the result")
+	x.clusterFlag(c)
+	return c
+}
+
+func (x *command) work(c *cobra.Command, args []string) error {
+	ctx := c.Context()
+	index, err := strconv.Atoi(os.Getenv("JOB_COMPLETION_INDEX")) // the Job controller sets it
+	if err != nil || index < 0 || index >= x.Shards {
+		return x.Usage(c, fmt.Errorf("JOB_COMPLETION_INDEX is %q: it must be the index of a pod, below --shards",
+			os.Getenv("JOB_COMPLETION_INDEX")))
+	}
+	run := append([]string{args[0], "--json", "--shard", fmt.Sprintf("%d/%d", index+1, x.Shards)}, args[1:]...)
+	switch args[0] {
+	case "apply":
+		run = append(run, "--auto-approve")
+	case "status":
+		run = append(run, "--detailed-exitcode")
+	}
+	var said tail
+	code := x.Run(ctx, run, io.MultiWriter(x.Out, &said))
+	r := Result{Shard: index + 1, Shards: x.Shards, Command: args[0], Code: code, Ended: time.Now().UTC(),
+		Report: said.last(args[0] == "apply")}
+	if code == codePending { // the Job has done its work
+		code = codeOK
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeFor)
+	defer cancel()
+	if err := x.write(ctx, r); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "nodejoin: the result of the shard could not be written:", err)
+		if code == codeOK {
+			code = codeFailed
+		}
+	}
+	return x.Exit(code)
+}
+
+// write puts the result into a ConfigMap that the Job owns.
+func (x *command) write(ctx context.Context, r Result) error {
+	api, err := cluster.OpenJobs(ctx, cluster.Config{Kubeconfig: x.kubeconfig, FieldManager: "nodejoin-fleet"})
+	if err != nil {
+		return err
+	}
+	m, err := r.object(x.Namespace, os.Getenv("NODEJOIN_FLEET_JOB"), os.Getenv("NODEJOIN_FLEET_JOB_UID"))
+	if err != nil {
+		return err
+	}
+	return api.ApplyManifest(ctx, m)
+}
+
+// tail keeps what a command has written, up to the most that a ConfigMap could hold packed.
+type tail struct{ b []byte }
+
+const mostTail = 16 << 20
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if n := len(t.b) - mostTail; n > 0 {
+		t.b = t.b[n:]
+	}
+	return len(p), nil
+}
+
+// last is the report: the last line of a stream of events, or all.
+func (t *tail) last(stream bool) []byte {
+	text := strings.TrimSpace(string(t.b))
+	if i := strings.LastIndexByte(text, '\n'); stream && i >= 0 {
+		text = text[i+1:]
+	}
+	return []byte(text)
+}

@@ -1,0 +1,51 @@
+// Package holder says who a run is, and whether the one that holds a lock has ended.
+package holder
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"nodejoin/steps"
+)
+
+// New names this process, which runs a command, as a lock holder.
+func New(command string) steps.LockHolder {
+	now := time.Now().UTC()
+	h := steps.LockHolder{Run: RunName(now), Command: command, User: "an unknown user",
+		Host: "an unknown machine", PID: os.Getpid(), Since: now.Truncate(time.Second)}
+	if u, err := user.Current(); err == nil {
+		h.User = u.Username
+	}
+	if name, err := os.Hostname(); err == nil {
+		h.Host = name
+	}
+	return h
+}
+
+// RunName names a run that begins now. Names sort as their times do, to the millisecond.
+func RunName(now time.Time) string {
+	const letters = "234567ABCDEFGHIJKLMNOPQRSTUVWXYZ" // those of rand.Text, sorted
+	ms := now.Nanosecond() / int(time.Millisecond)
+	return now.Format("20060102-150405-") + string(letters[ms/len(letters)]) + string(letters[ms%len(letters)]) +
+		rand.Text()[:4]
+}
+
+// Gone reports whether a lock holder was a process of this computer that has ended. If
+// another process has its number now, it counts as running.
+func Gone(h steps.LockHolder) bool {
+	name, err := os.Hostname()
+	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !Runs(h.PID)
+}
+
+// Note is a lock holder as an annotation: "HOST PID".
+func Note(host string, pid int) string { return fmt.Sprintf("%s %d", host, pid) }
+
+// NoteGone is Gone for a Note; false for any other text.
+func NoteGone(note string) bool {
+	var h steps.LockHolder
+	n, err := fmt.Sscanf(note, "%s %d", &h.Host, &h.PID)
+	return err == nil && n == 2 && Gone(h)
+}

@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"nodejoin/steps/kube"
+)
+
+// TestFleet: an API server takes the objects of a fleet, Pod Security admits its pods as restricted ones, and its
+// ServiceAccount may do what a run does, and no more.
+func TestFleet(t *testing.T) {
+	p := startControlPlane(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "cmd", "nodejoin", "internal", "fleet", "testdata", "fleet.yaml"))
+	p.must(err)
+	objects, err := kube.ParseManifests(string(text))
+	p.must(err)
+	jobs, err := OpenJobs(ctx, Config{Kubeconfig: p.kubeconfig, CAHash: spkiHash(p.ca)})
+	p.must(err)
+	for _, m := range objects {
+		if m.Kind == "Namespace" {
+			p.must(jobs.ApplyManifest(ctx, m))
+		}
+	}
+	for _, m := range objects {
+		if err := jobs.DryRun(ctx, m); err != nil {
+			t.Errorf("dry run: %v", err)
+		}
+	}
+	for _, m := range objects {
+		p.must(jobs.ApplyManifest(ctx, m))
+	}
+	p.fleetPod(ctx, jobs)
+	p.fleetRights(ctx)
+}
+
+// fleetPod creates a pod as the Job controller would.
+func (p *controlPlane) fleetPod(ctx context.Context, jobs *Jobs) {
+	job, err := jobs.Get(ctx, kube.Manifest{APIVersion: "batch/v1", Kind: "Job", Namespace: "fleets", Name: "prod"})
+	p.must(err)
+	spec, _ := job["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	raw, err := json.Marshal(template["spec"])
+	p.must(err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "prod-0-abcde", Namespace: "fleets"}}
+	p.must(json.Unmarshal(raw, &pod.Spec))
+	_, err = p.admin.CoreV1().Pods("fleets").Create(ctx, pod, metav1.CreateOptions{})
+	p.must(err)
+	pods, err := jobs.List(ctx, kube.Manifest{APIVersion: "v1", Kind: "Pod", Namespace: "fleets"}, "")
+	if err != nil || len(pods) != 1 {
+		p.t.Errorf("pods: %d, %v", len(pods), err)
+	}
+	unconfined := pod.DeepCopy()
+	unconfined.Name, unconfined.Spec.SecurityContext.SeccompProfile = "other", nil
+	if _, err := p.admin.CoreV1().Pods("fleets").Create(ctx, unconfined, metav1.CreateOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+		p.t.Errorf("a pod without seccomp: %v", err)
+	}
+}
+
+// fleetRights makes the calls of a run as the ServiceAccount of the fleet.
+func (p *controlPlane) fleetRights(ctx context.Context) {
+	token, err := p.admin.CoreV1().ServiceAccounts("fleets").CreateToken(ctx, "prod", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
+	p.must(err)
+	conf := Config{Kubeconfig: p.writeKubeconfig("fleet", &clientcmdapi.AuthInfo{Token: token.Status.Token})}
+	a, err := Open(ctx, conf)
+	p.must(err)
+	jobs, err := OpenJobs(ctx, conf)
+	p.must(err)
+	p.nodes(ctx, testNode)
+	flannel := kube.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel", ClusterRole: "nodejoin:flannel",
+		Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}}, OwnNode: true}
+	lease := kube.Lease{Name: "nodejoin-prod", Holder: "run", Duration: time.Minute, Renewed: time.Now()}
+	settings, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\n" +
+		"metadata: {name: settings, namespace: default}\n")
+	p.must(err)
+	set := kube.ApplySet{Plan: "prod"}
+	result, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: prod-1, namespace: fleets}\n")
+	p.must(err)
+	result[0].Force = true
+	var minted kube.BootstrapToken
+	for what, call := range map[string]func() error{
+		"Info":      func() error { _, err := a.Info(ctx); return err },
+		"Node":      func() error { _, err := a.Node(ctx, testNode); return err },
+		"Nodes":     func() error { _, err := a.Nodes(ctx); return err },
+		"Pods":      func() error { _, err := a.Pods(ctx, testNode); return err },
+		"SetLabels": func() error { return a.SetLabels(ctx, testNode, map[string]string{"a": "b"}, nil) },
+		"SetTaints": func() error { return a.SetTaints(ctx, testNode, []kube.Taint{kube.Joining}, nil) },
+		"Cordon":    func() error { return errors.Join(a.Cordon(ctx, testNode, "upgrade"), a.Uncordon(ctx, testNode)) },
+		"tokens": func() (err error) {
+			if minted, err = a.MintToken(ctx, testNode, time.Hour); err != nil {
+				return err
+			}
+			if _, err := a.BootstrapTokens(ctx, testNode); err != nil {
+				return err
+			}
+			return a.RevokeToken(ctx, minted.ID)
+		},
+		"SigningRequests":      func() error { _, err := a.SigningRequests(ctx, testNode); return err },
+		"EnsureServiceAccount": func() error { return a.EnsureServiceAccount(ctx, flannel) },
+		"kube-proxy's account": func() error {
+			return a.EnsureServiceAccount(ctx, kube.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
+				ClusterRole: "system:node-proxier"})
+		},
+		"Lease": func() error {
+			_, err := a.TakeLease(ctx, lease, "")
+			return errors.Join(err, a.ReleaseLease(ctx, lease.Name, "run"))
+		},
+		"a manifest of the plan": func() error {
+			_, err := a.Manifest(ctx, settings[0])
+			return errors.Join(err, a.ApplyManifest(ctx, settings[0]))
+		},
+		"ApplySet": func() error {
+			return a.ApplyManifest(ctx, set.Parent("dev", []string{"ConfigMap"}, []string{"default"}))
+		},
+		"the result of a shard": func() error { return jobs.ApplyManifest(ctx, result[0]) },
+	} {
+		if err := call(); err != nil {
+			p.t.Errorf("%s: %v", what, err)
+		}
+	}
+	own := p.as(rest.Config{BearerToken: token.Status.Token})
+	for what, err := range map[string]error{
+		"reading Secrets of kube-system": second(own.CoreV1().Secrets("kube-system").Get(ctx, "x", metav1.GetOptions{})),
+		"reading its keys":               second(own.CoreV1().Secrets("fleets").Get(ctx, "prod-ssh", metav1.GetOptions{})),
+		"listing Secrets elsewhere":      second(own.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})),
+		"deleting Nodes":                 own.CoreV1().Nodes().Delete(ctx, testNode, metav1.DeleteOptions{}),
+		"creating pods": second(own.CoreV1().Pods("fleets").Create(ctx,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})),
+		"another token": second(own.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, "default",
+			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})),
+		"changing an existing role": second(own.RbacV1().ClusterRoles().Patch(ctx, "cluster-admin",
+			"application/merge-patch+json", []byte(`{"rules":[]}`), metav1.PatchOptions{})),
+	} {
+		if !errors.Is(jobs.fail(ctx, what, err), kube.ErrForbidden) {
+			p.t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
