@@ -35,7 +35,7 @@ func (c *compiler) run(alone bool) *Compiled {
 	}
 	stepBlocks := c.Steps
 	out := &Compiled{Dir: c.Files.Dir, Environment: c.opt.Environment,
-		Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread,
+		Unvalued: c.Unvalued, Outputs: c.Outputs, Data: c.Data, Unread: c.Unread, Modules: c.Modules,
 		Nodes: make([]block.Node, 0, len(c.Machines))}
 	if c.Cluster != nil {
 		out.Cluster = &c.Cluster.Cluster

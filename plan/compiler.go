@@ -7,6 +7,7 @@ import (
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
 	"nodejoin/plan/signature"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
 
@@ -48,6 +49,12 @@ type agent struct {
 func newCompiler(p *Plan) *compiler {
 	scope := eval.NewScope(p.files, p.opt.Env)
 	scope.Program = p.opt.Program
+	if fetch := p.opt.Module; fetch != nil {
+		scope.Module = func(r source.Remote) (dir string, err error) {
+			scope.Outside(func() { dir, err = fetch(r) })
+			return dir, err
+		}
+	}
 	d := &block.Plan{Scope: scope, Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
 		lock: p.locked, lockFile: p.lockAt, path: p.path, implied: map[string]*block.Artifact{},

@@ -22,6 +22,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 )
@@ -42,6 +43,7 @@ const wantFile = "want"
 //	env NAME=VALUE      the controller's environment
 //	environment NAME    as --env
 //	exec COMMAND=OUTPUT what the program of a data block prints; others are not in PATH
+//	module ADDRESS@DIGEST=DIR  a module elsewhere, which is unpacked into the folder unpacked/DIR; there are no others
 //	version VERSION     of nodejoin, default 0.1.0
 //	path PATH           the path to load, default the folder
 //	raw FILE "TEXT"     a file whose bytes are a quoted Go string
@@ -77,8 +79,8 @@ func runCase(t *testing.T, file string, valid bool) {
 	}
 	dir := t.TempDir()
 	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent},
-		env: map[string]string{}, programs: map[string]string{}}
-	c.opt.Program = c.program
+		env: map[string]string{}, programs: map[string]string{}, modules: map[string]string{}}
+	c.opt.Program, c.opt.Module = c.program, c.module
 	c.opt.Env = func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
 	if err := c.directives(string(ar.Comment)); err != nil {
 		t.Fatal(err)
@@ -155,6 +157,7 @@ type corpusCase struct {
 	opt       plan.Options
 	env       map[string]string
 	programs  map[string]string
+	modules   map[string]string // folders of unpacked modules, by address and digest
 	recipe    bool
 	show      []string
 }
@@ -178,6 +181,14 @@ func (c *corpusCase) program(p eval.Program) ([]byte, error) {
 		stderr = c.opt.Vars["secret"]
 	}
 	return nil, &eval.ProgramError{What: "ended with exit status 3", Remedy: "Try again.", Stderr: stderr}
+}
+
+// module stands in for modules that are not beside the plan; cmd/nodejoin reads real ones.
+func (c *corpusCase) module(r source.Remote) (string, error) {
+	if dir, ok := c.modules[r.Address+"@"+r.SHA256]; ok {
+		return dir, nil
+	}
+	return "", errors.New("the server answers 404 Not Found")
 }
 
 func (c *corpusCase) directives(text string) error {
@@ -205,6 +216,9 @@ func (c *corpusCase) directives(text string) error {
 			c.opt.Environment = rest
 		case "exec":
 			c.programs[name] = value
+		case "module":
+			at := strings.LastIndex(rest, "=")
+			c.modules[rest[:at]] = filepath.Join(c.dir, "unpacked", rest[at+1:])
 		case "version":
 			c.opt.Version = rest
 		case "path":

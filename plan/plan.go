@@ -42,6 +42,9 @@ type Options struct {
 	Agent func(os, arch, connection string) (steps.Source, error)
 	// Program runs the program of a data "exec" block on the controller. nil = such plans are refused.
 	Program func(eval.Program) ([]byte, error)
+	// Module unpacks a module that is not beside the plan, once its digest is verified, and returns its folder. nil =
+	// such plans are refused.
+	Module func(source.Remote) (dir string, err error)
 	// Unvalued is for judging a plan without the values of its variables: what depends on one that has none is unknown.
 	// No program is run, and the files of data blocks need not exist.
 	Unvalued bool

@@ -9,6 +9,7 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/lock"
 	"nodejoin/plan/signature"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
 
@@ -39,6 +40,8 @@ type Compiled struct {
 	root     *signature.Root
 
 	Data []block.Data // what its data blocks have read, by address
+	// Modules are those that are not beside the plan, one of each module block.
+	Modules []source.Remote
 	// Unread are addresses of data that was not read; what depends on it is not in the other fields. See Options.
 	Unread []string
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/modules"
 	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/cmd/nodejoin/internal/program"
 	"nodejoin/plan"
@@ -81,6 +82,8 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 		path, opt.Bundle, opt.Offline = a.bundle.PlanPath(), a.bundle.Bundle(), true
 	}
 	opt.Environment = a.environment
+	opt.Module = modules.Reader(ctx, modules.Options{Offline: opt.Offline, Bundled: a.bundle.Module,
+		Notice: a.term.Notice})
 	return path, opt, nil
 }
 

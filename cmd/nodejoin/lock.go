@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/locker"
+	"nodejoin/cmd/nodejoin/internal/modules"
 	"nodejoin/cmd/nodejoin/internal/program"
 	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -104,7 +105,8 @@ func (x *lockCommand) lockedPlan(ctx context.Context, args []string) (*plan.Comp
 	}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles,
 		Environment: x.environment, Env: x.lookupEnv,
-		Agent: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx)})
+		Agent: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx),
+		Module: modules.Reader(ctx, modules.Options{Notice: x.term.Notice})})
 	var compiled *plan.Compiled
 	if !diags.HasErrors() {
 		var more hcl.Diagnostics

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -56,4 +58,22 @@ func cmdPushImage(ts *testscript.TestScript, _ bool, args []string) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()
 	ts.Check(remote.WriteIndex(ref, index, remote.WithTransport(transport)))
+}
+
+// cmdPushModule pushes an OCI artifact with one file, and sets MODULE to its address with its digest: pushmodule
+// REPOSITORY FILE.
+func cmdPushModule(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: pushmodule REPOSITORY FILE")
+	}
+	repository, err := name.NewRepository(args[0])
+	ts.Check(err)
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer([]byte(ts.ReadFile(args[1])), types.OCILayer))
+	ts.Check(err)
+	digest, err := image.Digest()
+	ts.Check(err)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	ts.Check(remote.Write(repository.Digest(digest.String()), image, remote.WithTransport(transport)))
+	ts.Setenv("MODULE", "oci://"+args[0]+"@"+digest.String())
 }

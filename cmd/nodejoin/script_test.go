@@ -79,6 +79,7 @@ func scriptParams(dir string) testscript.Params {
 			"upstream":   cmdUpstream,
 			"registry":   cmdRegistry,
 			"pushimage":  cmdPushImage,
+			"pushmodule": cmdPushModule,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
 			"drift":      cmdDrift,

@@ -23,8 +23,9 @@ type Plan struct {
 	Machines  []*Machine
 	Steps     []*StepBlock
 	Outputs   []Output
-	Data      []Data    // in the order in which they were read
-	Unread    []string  // addresses of data that has no value; see Inputs.Unvalued
+	Data      []Data   // in the order in which they were read
+	Unread    []string // addresses of data that has no value; see Inputs.Unvalued
+	Modules   []source.Remote
 	Secrets   *[]string // see adminSecrets
 }
 
@@ -37,7 +38,7 @@ func Decode(p *Plan, in eval.Inputs) {
 	p.Variables(Root("variable"), p.Written["variable"], in, p.Refs)
 	data := &dataReader{Scope: p.Scope, unvalued: in.Unvalued}
 	modules := &moduleReader{Scope: p.Scope, unvalued: in.Unvalued, inside: []string{p.Files.Dir},
-		read: &[]moduleRead{}}
+		log: &moduleLog{}}
 	data.values(p.Written["locals"], p.Written["data"], modules.data(p.Written["module"]), p.Refs)
 	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
@@ -70,7 +71,8 @@ func Decode(p *Plan, in eval.Inputs) {
 	if k != nil {
 		version = k.Version
 	}
-	profiles := decodeProfiles(p.Scope, p.Written["profile"], *modules.read, version)
+	profiles := decodeProfiles(p.Scope, p.Written["profile"], modules.log.read, version)
+	p.Modules = modules.log.remote
 	p.Profiles = profiles.all
 	nodes := map[string]cty.Value{}
 	for _, b := range p.Written["node"] {

@@ -104,7 +104,12 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		"plans can share. The folder has *.join.hcl files with the blocks variable, locals, output, check, profile and " +
 		"module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. A profile is named as " +
 		"profile = module.NAME.profile.PROFILE, by nodes and with inherits by profiles", Attrs: []eval.Attr{
-		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\""},
+		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\"; " +
+			"or an archive, \"https://HOST/PATH.tar.gz\", as Git servers have one of each tag; or an OCI artifact with an " +
+			"archive, \"oci://REGISTRY/REPOSITORY@sha256:DIGEST\""},
+		{Name: "sha256", Static: true, Doc: "digest of the archive, which a module from an archive needs"},
+		{Name: "path", Static: true, Doc: "the module's folder in its archive, for example \"modules-1.2.0/windows\"; " +
+			"default its top"},
 		{Name: "inputs", Static: true, Doc: "an object with values for the module's variables"},
 		{Name: "for_each", Static: true, Doc: "a map or a set of strings: the module is evaluated for each element, with " +
 			"each.key and each.value in inputs"},

@@ -24,15 +24,6 @@ const maxModules = 10
 // moduleBlocks are the blocks that a module may have.
 var moduleBlocks = []string{"variable", "locals", "output", "check", "profile", "module"}
 
-// moduleReader evaluates the modules of a plan, or of another module.
-type moduleReader struct {
-	*eval.Scope
-	unvalued bool
-	inside   []string // folders of the modules that this one is in, the outermost first
-	address  string   // of the module that is read, with a dot: module.base.; "" = the plan
-	read     *[]moduleRead
-}
-
 // data are the module blocks as values that are read once their inputs are known.
 func (r *moduleReader) data(blocks []*hcl.Block) (list []eval.Datum) {
 	for _, b := range blocks {
@@ -77,15 +68,6 @@ func (r *moduleReader) module(b *hcl.Block, ctx *hcl.EvalContext) cty.Value {
 	return cty.ObjectVal(out)
 }
 
-// moduleCall is one module block.
-type moduleCall struct {
-	*moduleReader
-	*eval.Section
-	dir    string // absolute
-	key    string // of the element of for_each, as it is written after the name: ["a"]; "" = there is none
-	blocks map[string][]*hcl.Block
-}
-
 // open reads the files of the module; false if that is not possible, which is reported.
 func (m *moduleCall) open() bool {
 	sc := m.moduleReader.Scope
@@ -93,19 +75,26 @@ func (m *moduleCall) open() bool {
 	if at == nil {
 		return false
 	}
-	v, list := at.Expr.Value(nil)
-	if list.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-		sc.Fail(at.Expr.Range(), "invalid source", "The argument \"source\" takes a literal string: what a plan consists "+
-			"of does not depend on values. Write for example \"./modules/windows\".")
+	text, ok := m.literal("source", `"./modules/windows"`)
+	if !ok {
 		return false
 	}
-	text := v.AsString()
-	if !strings.HasPrefix(text, "./") && !strings.HasPrefix(text, "../") {
-		sc.Fail(at.Expr.Range(), "invalid source", "%q is not a folder beside the plan. Write the path of a folder that "+
-			"begins with ./ or ../, for example \"./modules/windows\".", text)
+	files := sc.Files
+	switch local := strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../"); {
+	case local:
+		m.dir = sc.Files.Abs(filepath.FromSlash(text))
+		m.onlyRemote()
+	case remoteModule(text):
+		if files, ok = m.fetch(text); !ok {
+			return false
+		}
+	default:
+		sc.Fail(at.Expr.Range(), "invalid source", "%q is not a source of a module. Write the path of a folder that "+
+			"begins with ./ or ../, for example \"./modules/windows\"; or what the module is read from: an archive, "+
+			"https://HOST/PATH.tar.gz with its sha256, or an OCI artifact, oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
 		return false
 	}
-	m.dir = sc.Files.Abs(filepath.FromSlash(text))
+	m.files = files.Module(m.dir)
 	if slices.Contains(m.inside, m.dir) {
 		sc.Fail(at.Expr.Range(), "modules in a circle", "The module %q is inside of itself: %s is a module that this file "+
 			"belongs to.", m.Block.Labels[0], text)
@@ -120,10 +109,14 @@ func (m *moduleCall) open() bool {
 
 func (m *moduleCall) read(at hcl.Range, text string) bool {
 	sc := m.moduleReader.Scope
-	fi, err := sc.Files.Stat(m.dir)
+	where := "The path begins at the folder of this file."
+	if remoteModule(text) {
+		text, where = m.Values["path"].AsString(), "The path begins at the top of the module's archive."
+	}
+	fi, err := m.files.Stat(m.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		sc.Fail(at, "no module", "The folder %s does not exist. The path begins at the folder of this file.", text)
+		sc.Fail(at, "no module", "The folder %s does not exist. %s", text, where)
 		return false
 	case err != nil:
 		sc.Fail(at, "no module", "%s.", err)
@@ -132,7 +125,7 @@ func (m *moduleCall) read(at hcl.Range, text string) bool {
 		sc.Fail(at, "no module", "%s is a file. A module is a folder with *%s files; name the folder.", text, source.Suffix)
 		return false
 	}
-	files, err := sc.Files.ReadModule(m.dir)
+	files, err := m.files.ReadModule(m.dir)
 	if errors.Is(err, source.ErrNoFiles) {
 		sc.Fail(at, "no module", "%s has no file that ends in %s. A module is a folder with such files.", text,
 			source.Suffix)
@@ -185,12 +178,12 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 	if !ok {
 		return cty.DynamicVal
 	}
-	inner := m.Inside(m.dir)
+	inner := m.Inside(m.files)
 	refs := inner.Files.References()
 	inner.ModuleVariables(Root("variable"), m.blocks["variable"], inputs, refs)
 	address := m.address + "module." + m.Block.Labels[0] + m.key
 	nested := &moduleReader{Scope: inner, unvalued: m.unvalued, inside: append(slices.Clone(m.inside), m.dir),
-		address: address + ".", read: m.moduleReader.read}
+		address: address + ".", log: m.log}
 	inner.Values(m.blocks["locals"], []string{eval.ModuleKind}, nested.data(m.blocks["module"]), refs)
 	out := map[string]cty.Value{}
 	for _, b := range m.blocks["output"] {
@@ -199,7 +192,7 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 	for _, b := range m.blocks["check"] {
 		decodeCheck(inner, b, inner.Ctx)
 	}
-	*m.moduleReader.read = append(*m.moduleReader.read, moduleRead{address, inner, m.blocks})
+	m.log.read = append(m.log.read, moduleRead{address, inner, m.blocks})
 	return cty.ObjectVal(out)
 }
 

@@ -14,10 +14,10 @@ import (
 // ModuleKind is the kind of a Datum that is a module: module.NAME.
 const ModuleKind = "module"
 
-// Inside is a scope for the module in the folder dir: it has the functions of the language and no values, and paths
-// begin at dir. What is wrong is reported with the plan.
-func (sc *Scope) Inside(dir string) *Scope {
-	inner := &Scope{Diags: sc.Diags, Files: sc.Files.Module(dir), env: sc.env, contents: sc.contents,
+// Inside is a scope for the module that sees these files: it has the functions of the language and no values. What is
+// wrong is reported with the plan.
+func (sc *Scope) Inside(files *source.Files) *Scope {
+	inner := &Scope{Diags: sc.Diags, Files: files, Module: sc.Module, env: sc.env, contents: sc.contents,
 		templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
 	inner.Ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: inner.Functions()}
 	return inner

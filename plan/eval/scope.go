@@ -24,6 +24,8 @@ type Scope struct {
 	Unvalued []string
 	// Program runs a program on the controller; nil = none is run.
 	Program func(Program) ([]byte, error)
+	// Module unpacks a module from elsewhere and returns its folder; nil = none is read.
+	Module func(source.Remote) (dir string, err error)
 
 	outside   waiting
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once

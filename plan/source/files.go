@@ -43,6 +43,7 @@ type Files struct {
 	// Relative are the names of files as Place shows them.
 	Relative map[string]string
 	module   string // absolute folder of the module whose files these are; "" = the plan's
+	tree     string // absolute folder that the module was unpacked into; "" = it is beside the plan
 	modules  *modules
 }
 
@@ -69,6 +70,11 @@ func (s *Files) Place(r hcl.Range) string {
 			if rel, err := filepath.Rel(s.Dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
 				name = filepath.ToSlash(rel)
 			}
+			for _, t := range s.modules.trees {
+				if rel, err := filepath.Rel(t.dir, abs); err == nil && filepath.IsLocal(rel) {
+					name = t.shown + "/" + filepath.ToSlash(rel)
+				}
+			}
 		}
 		s.Relative[r.Filename] = name
 	}
@@ -90,7 +96,7 @@ func (s *Files) Abs(path string) string {
 // Read is ReadFile for a file that is a part of the plan.
 func (s *Files) Read(name string) ([]byte, error) {
 	err := s.within(name)
-	if err == nil && s.Root != "" && (s.absolute[name] || !below(s.Root, name)) {
+	if err == nil && s.Root != "" && s.tree == "" && (s.absolute[name] || !below(s.Root, name)) {
 		err = fmt.Errorf("%s is not in the bundle, which has the files that the plan names by relative paths; put it "+
 			"beside the plan, and name it by a relative path", name)
 	}
@@ -106,7 +112,7 @@ func (s *Files) Read(name string) ([]byte, error) {
 
 // ReadOwn is ReadFile for a file of this machine that the plan names and is not a part of it: a key, a kubeconfig.
 func (s *Files) ReadOwn(name string) ([]byte, error) {
-	if err := s.within(name); err != nil {
+	if err := s.confined(name); err != nil {
 		return nil, err
 	}
 	return ReadFile(name)
@@ -114,7 +120,7 @@ func (s *Files) ReadOwn(name string) ([]byte, error) {
 
 // Noted notes a file as a part of the plan.
 func (s *Files) Noted(name string) {
-	if s.Note == nil || s.absolute[name] {
+	if s.Note == nil || s.tree != "" || s.absolute[name] {
 		return
 	}
 	if abs, err := filepath.Abs(name); err == nil {
@@ -140,9 +146,26 @@ func (s *Files) Stat(name string) (fs.FileInfo, error) {
 	return os.Stat(name)
 }
 
-// within refuses what lies outside the plan's folder, where the plan is confined to it. One that is not there is
-// outside of it by its path alone.
+// within refuses what is not a part of the plan: what lies outside the plan's folder, where the plan is confined to
+// it, and for an unpacked module what is not in its archive.
 func (s *Files) within(name string) error {
+	if err := s.own(name); err != nil {
+		return err
+	}
+	return s.confined(name)
+}
+
+// own refuses what lies outside the files of an unpacked module.
+func (s *Files) own(name string) error {
+	if s == nil || s.tree == "" || below(s.tree, name) {
+		return nil
+	}
+	return fmt.Errorf("%s lies outside the module, which has the files of its archive only", name)
+}
+
+// confined refuses what lies outside the plan's folder, where the plan is confined to it. One that is not there is
+// outside of it by its path alone.
+func (s *Files) confined(name string) error {
 	if s == nil || !s.Confined {
 		return nil
 	}

@@ -9,6 +9,15 @@ func (s *Files) Module(dir string) *Files {
 	return &inner
 }
 
+// Unpacked returns the files as a module sees them that was unpacked into the folder dir: it has no others. shown is
+// how places in them are named.
+func (s *Files) Unpacked(dir, shown string) *Files {
+	inner := *s
+	inner.tree = dir
+	s.modules.trees = append(s.modules.trees, unpackedTree{dir, shown})
+	return &inner
+}
+
 // ReadModule reads the files of the module in the folder dir, once. They are shown in diagnostics with those of the
 // plan.
 func (s *Files) ReadModule(dir string) ([]ModuleFile, error) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"nodejoin/cmd/nodejoin/internal/mirror"
+	"nodejoin/cmd/nodejoin/internal/modules"
 	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
@@ -88,7 +89,7 @@ func (c *Collector) Collect(ctx context.Context) (*Contents, error) {
 	out.add(billFile, "sbom.spdx.json", text("the bill of materials", materials), nil)
 	for _, step := range []func(context.Context, *Contents) error{func(ctx context.Context, o *Contents) error {
 		return c.files(ctx, o, root)
-	}, c.agents, c.artifacts, c.images} {
+	}, c.modules, c.agents, c.artifacts, c.images} {
 		if err := step(ctx, out); err != nil {
 			return nil, err
 		}
@@ -123,6 +124,27 @@ func (c *Collector) files(_ context.Context, out *Contents, root string) error {
 			notes = map[string]string{executable: "true"}
 		}
 		out.add(planFile, filepath.ToSlash(rel), text(name, b), notes)
+	}
+	return nil
+}
+
+// modules adds the archives of those that are not beside the plan.
+func (c *Collector) modules(ctx context.Context, out *Contents) error {
+	seen := map[string]bool{}
+	for _, m := range c.Plan.Modules {
+		if seen[m.SHA256] {
+			continue
+		}
+		seen[m.SHA256] = true
+		at, err := modules.Archive(m)
+		if err != nil {
+			return err
+		}
+		f, err := ofFile(ctx, "the module "+m.Address, at)
+		if err != nil {
+			return err
+		}
+		out.add(module, m.SHA256+"/"+filepath.Base(at), f, nil)
 	}
 	return nil
 }

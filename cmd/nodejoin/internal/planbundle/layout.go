@@ -25,6 +25,7 @@ const (
 	packed   = "application/vnd.nodejoin.agent.packed.v1"
 	program  = "application/vnd.nodejoin.program.v1"
 	billFile = "application/spdx+json"
+	module   = "application/vnd.nodejoin.module.v1"
 	describe = "application/vnd.nodejoin.bundle.config.v1+json"
 )
 

@@ -163,7 +163,7 @@ func (o *Opened) at(l v1.Descriptor) string {
 		return filepath.Join(o.dir, treeDir, name)
 	case packed:
 		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.PackedSuffix)
-	case agent, program, billFile:
+	case agent, program, billFile, module:
 		return filepath.Join(o.dir, string(l.MediaType)[len("application/"):], name)
 	}
 	return filepath.Join(o.dir, blobDir, l.Digest.Hex, name)
@@ -234,6 +234,20 @@ func (o *Opened) Bundle() *plan.Bundle {
 			}
 			return steps.Source{}
 		}}
+}
+
+// Module is the archive of a module of the plan; "" = the bundle does not have it. A plan that is from no bundle has
+// none in it.
+func (o *Opened) Module(sha256 string) string {
+	if o == nil {
+		return ""
+	}
+	for key, file := range o.files {
+		if strings.HasPrefix(key, module+" "+sha256+"/") {
+			return file
+		}
+	}
+	return ""
 }
 
 // Fits refuses a bundle that another version of nodejoin has made: its agents are for that.

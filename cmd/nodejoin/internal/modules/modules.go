@@ -1,0 +1,212 @@
+// Package modules reads modules of plans that are not beside them: archives, from an address or a registry. Each is
+// unpacked once, into a folder below the user's cache whose name is the digest. What does not have the digest is not
+// unpacked there.
+package modules
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"nodejoin/cmd/nodejoin/internal/registry"
+	"nodejoin/plan/source"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+)
+
+// Options of a Reader.
+type Options struct {
+	Offline bool // nothing is read over the network
+	// Bundled returns the archive of a module that came with the plan in a bundle; "" = none did. nil = the plan is not
+	// from a bundle.
+	Bundled func(sha256 string) (file string)
+	Notice  func(text string) // hears of what may take a while
+}
+
+const (
+	treeDir     = "tree"    // of a module in the cache: its files
+	archiveName = "archive" // begins the name of its archive, which ends with how it is packed
+	most        = 64 << 20  // bytes of an archive: more is a mistake, not a module
+	unfinished  = "new-"    // begins the names of folders of a run that is under way, or was killed
+	leftoverAge = 24 * time.Hour
+)
+
+// Reader reads modules. The function is for plan.Options.
+func Reader(ctx context.Context, opt Options) func(source.Remote) (dir string, err error) {
+	return func(r source.Remote) (string, error) {
+		cache, err := cacheDir()
+		if err != nil {
+			return "", err
+		}
+		at := filepath.Join(cache, r.SHA256)
+		if _, err := os.Stat(at); err == nil {
+			return filepath.Join(at, treeDir), nil
+		}
+		return filepath.Join(at, treeDir), read(ctx, r, opt, cache, at)
+	}
+}
+
+// Archive is the archive of a module that was read before.
+func Archive(r source.Remote) (file string, err error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	list, err := filepath.Glob(filepath.Join(cache, r.SHA256, archiveName+".*"))
+	if err == nil && len(list) != 1 {
+		err = fmt.Errorf("the module %s was not read", r.Address)
+	}
+	if err != nil {
+		return "", err
+	}
+	return list[0], nil
+}
+
+func cacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "nodejoin", "modules"), err
+}
+
+// read puts a module into the folder at, whole or not at all.
+func read(ctx context.Context, r source.Remote, opt Options, cache, at string) (err error) {
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return err
+	}
+	sweep(cache)
+	temp, err := os.MkdirTemp(cache, unfinished)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(temp) // sweep tries again
+		}
+	}()
+	store := artifact.New(artifact.Options{Direct: true})
+	defer store.Close()
+	file, err := fetch(ctx, store, r, opt, temp)
+	if err != nil {
+		return err
+	}
+	if err := unpack(ctx, store, file, filepath.Join(temp, treeDir)); err != nil {
+		return err
+	}
+	err = os.Rename(temp, at)
+	if _, there := os.Stat(at); err != nil && there == nil { // another run was faster
+		return os.RemoveAll(temp)
+	}
+	return err
+}
+
+// sweep removes what killed runs left. Its failures do not matter.
+func sweep(cache string) {
+	list, _ := filepath.Glob(filepath.Join(cache, unfinished+"*"))
+	for _, dir := range list {
+		if fi, err := os.Stat(dir); err == nil && time.Since(fi.ModTime()) > leftoverAge {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// fetch writes the archive of a module into a folder, and verifies it.
+func fetch(ctx context.Context, store *artifact.Store, r source.Remote, opt Options, dir string) (string, error) {
+	if opt.Bundled != nil {
+		if file := opt.Bundled(r.SHA256); file != "" { // the bundle has verified it
+			return keep(file, filepath.Join(dir, archiveName+ending(file)))
+		}
+	}
+	shown := steps.ShowURL(r.Address)
+	if opt.Offline {
+		return "", fmt.Errorf("%s was never read on this machine, and nothing may be read over the network", shown)
+	}
+	opt.Notice("Reading the module " + shown)
+	repository, oci := strings.CutPrefix(r.Address, artifact.OCIScheme)
+	if oci {
+		a, err := (&registry.Client{Transport: store.Transport()}).Archive(ctx, repository, r.SHA256)
+		if err != nil {
+			return "", err
+		}
+		return write(filepath.Join(dir, archiveName+ending(a.Name)), a.Open, shown, a.SHA256)
+	}
+	u, err := url.Parse(r.Address)
+	if err != nil {
+		return "", err
+	}
+	return write(filepath.Join(dir, archiveName+ending(u.Path)), func() (io.ReadCloser, error) {
+		from, _, err := store.Open(ctx, steps.Source{URL: r.Address, SHA256: r.SHA256})
+		return from, err
+	}, shown, r.SHA256)
+}
+
+// ending is how the name of an archive ends.
+func ending(name string) string {
+	if strings.HasSuffix(strings.ToLower(name), ".tar.gz") {
+		return ".tar.gz"
+	}
+	return strings.ToLower(path.Ext(filepath.ToSlash(name)))
+}
+
+func keep(from, to string) (string, error) {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	return to, os.WriteFile(to, b, 0o600)
+}
+
+// write writes what open gives, and verifies its digest. shown names it.
+func write(name string, open func() (io.ReadCloser, error), shown, want string) (_ string, err error) {
+	r, err := open()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(r, most+1))
+	if err = errors.Join(err, w.Close()); err != nil {
+		return "", err
+	}
+	if n > most {
+		return "", fmt.Errorf("%s has more than %d MB, which is no module", shown, most>>20)
+	}
+	if have := hex.EncodeToString(sum.Sum(nil)); have != want {
+		return "", fmt.Errorf("%s has the digest %s, and the plan wants %s; either it was changed, or the digest is that "+
+			"of another version", shown, have, want)
+	}
+	return name, nil
+}
+
+// unpack writes the files of an archive below a folder.
+func unpack(ctx context.Context, store *artifact.Store, archive, dir string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return store.Unpack(ctx, f, archive, runtime.GOOS, func(m steps.Member, r io.Reader) error {
+		to := filepath.Join(dir, filepath.FromSlash(m.Name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		w, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, r)
+		return errors.Join(err, w.Close())
+	})
+}

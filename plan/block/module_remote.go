@@ -1,0 +1,149 @@
+package block
+
+import (
+	"net/url"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"nodejoin/plan/source"
+	"nodejoin/steps"
+)
+
+// remoteArguments are those of modules that are not beside the plan.
+var remoteArguments = []string{"sha256", "path"}
+
+// remoteModule reports whether a source is the address of a module that is not beside the plan.
+func remoteModule(text string) bool {
+	for _, scheme := range []string{"https://", "http://", "oci://"} {
+		if strings.HasPrefix(text, scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// literal is the value of an argument that must be a literal string; what it is otherwise is reported.
+func (m *moduleCall) literal(name, example string) (string, bool) {
+	at := m.Attrs[name]
+	v, list := at.Expr.Value(nil)
+	if list.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+		m.Section.Fail(name, "invalid source", "The argument %q takes a literal string: what a plan consists of does not "+
+			"depend on values. Write for example %s.", name, example)
+		return "", false
+	}
+	return v.AsString(), true
+}
+
+// onlyRemote reports arguments that a module beside the plan does not need.
+func (m *moduleCall) onlyRemote() {
+	for _, name := range remoteArguments {
+		if m.Has(name) {
+			m.Section.Fail(name, "argument without effect", "The argument %q is for a module that is read from an address; "+
+				"this one is a folder beside the plan. Remove it.", name)
+		}
+	}
+}
+
+// fetch reads a module from elsewhere, and finds its folder. What is wrong is reported.
+func (m *moduleCall) fetch(text string) (*source.Files, bool) {
+	sc := m.moduleReader.Scope
+	r, ok := m.remote(text)
+	if !ok {
+		return nil, false
+	}
+	inner := ""
+	if m.Has("path") {
+		if inner, ok = m.literal("path", `"windows"`); !ok {
+			return nil, false
+		}
+		if !filepath.IsLocal(filepath.FromSlash(inner)) {
+			m.Section.Fail("path", "invalid path", "%q is not a folder of the module's archive. Write for example "+
+				"\"modules-1.2.0/windows\".", inner)
+			return nil, false
+		}
+	}
+	switch {
+	case sc.Files.Confined:
+		m.Section.Fail("source", "module refused", "With --untrusted nothing is read over the network. Put the module's "+
+			"folder beside the plan.")
+		return nil, false
+	case sc.Module == nil:
+		m.Section.Fail("source", "module refused", "No module is read over the network here.")
+		return nil, false
+	}
+	dir, err := sc.Module(r)
+	if err != nil {
+		m.Section.Fail("source", "module not read", "The module %q cannot be read: %s.", m.Block.Labels[0],
+			strings.TrimSuffix(err.Error(), "."))
+		return nil, false
+	}
+	m.log.remote = append(m.log.remote, r)
+	m.Values["path"] = cty.StringVal(inner)
+	m.dir = filepath.Join(dir, filepath.FromSlash(inner))
+	return sc.Files.Unpacked(dir, shownName(r)), true
+}
+
+// shownName is a short name of a module for places in its files.
+func shownName(r source.Remote) string {
+	name, _, _ := strings.Cut(r.Address, "?")
+	return path.Base(name) + "@" + r.SHA256[:12]
+}
+
+// remote is where the module is, with its digest. What is wrong is reported.
+func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
+	fail := func(name, summary, format string, args ...any) (source.Remote, bool) {
+		m.Section.Fail(name, summary, format, args...)
+		return source.Remote{}, false
+	}
+	if rest, oci := strings.CutPrefix(text, "oci://"); oci {
+		address, digest, _ := strings.Cut(rest, "@sha256:")
+		if m.Has("sha256") {
+			return fail("sha256", "argument without effect", "The digest of an OCI artifact is a part of its source: "+
+				"oci://REGISTRY/REPOSITORY@sha256:DIGEST. Remove the argument.")
+		}
+		if steps.DigestAlgorithm(digest) != "sha256" || !strings.Contains(address, "/") {
+			return fail("source", "module without a digest", "%q is not an OCI artifact with its digest. A tag may be "+
+				"another module tomorrow, so write oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
+		}
+		return source.Remote{Address: "oci://" + address, SHA256: digest}, true
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return fail("source", "invalid source", "%q is not an address.", text)
+	}
+	if !isArchive(u.Path) {
+		return fail("source", "invalid source", "A module is read from an archive, whose name ends in .tar.gz, .tgz, .tar "+
+			"or .zip; %s does not. A Git server has one of each commit and tag, for example "+
+			"https://github.com/ORGANIZATION/REPOSITORY/archive/refs/tags/v1.2.0.tar.gz.", u.Path)
+	}
+	if !m.Has("sha256") {
+		return m.withoutDigest()
+	}
+	digest, ok := m.literal("sha256", `"e3b0c442..." with 64 hex digits`)
+	if digest = strings.ToLower(digest); ok && steps.DigestAlgorithm(digest) != "sha256" {
+		return fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(digest),
+			notHex(digest))
+	}
+	return source.Remote{Address: text, SHA256: digest}, ok
+}
+
+func (m *moduleCall) withoutDigest() (source.Remote, bool) {
+	if !m.Misspelt("sha256") {
+		m.Section.Fail("source", "module without a digest", "What an address gives may be something else tomorrow. Give "+
+			"the sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
+	}
+	return source.Remote{}, false
+}
+
+// isArchive reports whether a file has the name of an archive that can be unpacked.
+func isArchive(name string) bool {
+	for _, end := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
+		if strings.HasSuffix(strings.ToLower(name), end) {
+			return true
+		}
+	}
+	return false
+}
