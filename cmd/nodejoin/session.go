@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 
@@ -91,7 +92,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		Parallel: a.parallel.first(), More: a.parallel.more(),
 		Holder: a.holder, Gone: holder.Gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
-		PruneChanged: a.pruneChanged, Mine: a.shard.Has,
+		PruneChanged: a.pruneChanged, Mine: a.shard.Has, Shard: a.shard.String(), Group: os.Getenv("NODEJOIN_FLEET_JOB_UID"),
 	}
 }
 

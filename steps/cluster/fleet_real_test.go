@@ -120,7 +120,11 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 		},
 		"Lease": func() error {
 			_, err := a.TakeLease(ctx, lease, "")
-			return errors.Join(err, a.ReleaseLease(ctx, lease.Name, "run"))
+			list, listErr := a.Leases(ctx, "nodejoin-pr")
+			if len(list) != 1 || list[0].Name != lease.Name || !list[0].Live(time.Now()) {
+				p.t.Errorf("Leases: %+v", list)
+			}
+			return errors.Join(err, listErr, a.ReleaseLease(ctx, lease.Name, "run"))
 		},
 		"a manifest of the plan": func() error {
 			_, err := a.Manifest(ctx, settings[0])

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -45,6 +47,21 @@ func (k *client) TakeLease(ctx context.Context, want kube.Lease, from string) (b
 		return before, err
 	}
 	return before, k.fail(ctx, "taking the Lease "+want.Name, err)
+}
+
+// Leases lists the Leases whose names begin with prefix.
+func (k *client) Leases(ctx context.Context, prefix string) (out []kube.Lease, err error) {
+	list, err := k.coord.Leases(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, k.fail(ctx, "listing the Leases", err)
+	}
+	for i := range list.Items {
+		if strings.HasPrefix(list.Items[i].Name, prefix) {
+			out = append(out, leaseOf(&list.Items[i]))
+		}
+	}
+	slices.SortFunc(out, func(a, b kube.Lease) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // ReleaseLease deletes exactly the Lease that it has read.

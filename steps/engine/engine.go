@@ -47,6 +47,11 @@ type Options struct {
 	// Mine reports whether a Node that the plan no longer names is reported by this run; nil = each is. Of the runs that
 	// share a plan one reports it.
 	Mine func(node string) bool
+	// Shard is the part of the plan's nodes that this run is for, "3/8"; "" = all. Runs of several shards go on at the
+	// same time, and keep to one rollout.
+	Shard string
+	// Group names the runs whose failures count together for the rollout, of several shards.
+	Group string
 	// Now is the time by which the plan's times for reboots are judged; nil = time.Now.
 	Now func() time.Time
 	// Resume gives what lets the machine that this process runs on finish its part of the

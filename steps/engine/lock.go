@@ -38,7 +38,7 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	want := kube.Lease{Name: leaseName(s.planName()), Holder: s.opt.Holder.Run, Note: string(note),
+	want := kube.Lease{Name: s.ownLease(), Holder: s.opt.Holder.Run, Note: string(note),
 		Duration: leaseFor}
 	take := func(from string) (kube.Lease, error) {
 		want.Renewed = time.Now()
@@ -56,6 +56,12 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 		return func() {}, e
 	case ctx.Err() != nil:
 		return func() {}, nil //nolint:nilerr // the hosts report it
+	case err == nil:
+		if held := s.beside(ctx, want); held != nil {
+			return func() {}, held
+		}
+	}
+	switch {
 	case err != nil:
 		s.emit(event.Warning{Summary: "no Lease in the cluster",
 			Detail: err.Error() + "; runs from elsewhere are kept off only by the lock of each machine"})
@@ -66,19 +72,60 @@ func (s *Session) holdCluster(ctx context.Context) (letGo func(), err error) {
 		s.emit(event.Warning{Summary: notEnded, Detail: by.String() + "; its Lease kube-system/" + want.Name +
 			" is taken over" + goesOn})
 	}
+	return s.keep(ctx, want), nil
+}
+
+// keep renews a Lease that was taken, until letGo releases it.
+func (s *Session) keep(ctx context.Context, l kube.Lease) (letGo func()) {
 	renewing, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.renew(renewing, want)
+		s.renew(renewing, l)
 	}()
 	return func() {
 		stop()
 		<-done
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
-		defer cancel()
-		_ = s.api.ReleaseLease(release, want.Name, want.Holder) // else it ends by itself
-	}, nil
+		s.release(ctx, l)
+	}
+}
+
+// release gives a Lease back; where that fails, it ends by itself.
+func (s *Session) release(ctx context.Context, l kube.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	defer cancel()
+	_ = s.api.ReleaseLease(ctx, l.Name, l.Holder)
+}
+
+// shardMark is in the name of a shard's Lease, after that of the plan's.
+const shardMark = ".shard-"
+
+// ownLease is the name of the Lease of this run: that of the plan, or of its shard.
+func (s *Session) ownLease() string {
+	name := leaseName(s.planName())
+	if s.opt.Shard != "" {
+		name += shardMark + strings.ReplaceAll(s.opt.Shard, "/", "-of-")
+	}
+	return name
+}
+
+// beside refuses a run over the whole plan while one of a shard goes on, and the other way round. Each run has written
+// its own Lease before it reads the others, so that of two at least one sees the other. own is released then.
+func (s *Session) beside(ctx context.Context, own kube.Lease) error {
+	whole := leaseName(s.planName())
+	list, err := s.api.Leases(ctx, whole)
+	if err != nil {
+		return nil //nolint:nilerr // the machines have locks of their own
+	}
+	for _, l := range list {
+		other := l.Name == whole && s.opt.Shard != "" || s.opt.Shard == "" && strings.HasPrefix(l.Name, whole+shardMark)
+		if !other || !l.Live(time.Now()) || s.gone(holderOf(l)) {
+			continue
+		}
+		s.release(ctx, own)
+		return steps.Locked("the cluster of the plan (Lease kube-system/"+l.Name+")", holderOf(l))
+	}
+	return nil
 }
 
 // renew renews the Lease until ctx ends, or until it is another's.

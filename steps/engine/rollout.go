@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,20 +28,7 @@ type rollout struct {
 	away     []string          // Nodes of the plan that are out of service and not of this run
 	busy     int               // of those that take turns
 	failures int
-}
-
-// out reports whether the Node of a host takes no pods, or does not run those that it has.
-func (h *hostRun) out() bool {
-	n := h.report.KubeNode
-	if n == nil && len(h.report.Moved) > 0 {
-		n = &h.report.Moved[0]
-	}
-	return n != nil && (!n.Ready || n.Unschedulable)
-}
-
-// is reports whether a Node is that of the host, also under a former name.
-func (h *hostRun) is(node string) bool {
-	return h.node.Name == node || slices.ContainsFunc(h.report.Moved, func(n kube.Node) bool { return n.Name == node })
+	budget   budget
 }
 
 // takesTurn reports whether a host has something to do that takes its Node out of service,
@@ -67,6 +53,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 	r := &rollout{Session: s, run: run, place: s.index(), sum: sum,
 		out: map[*hostRun]bool{}}
 	r.changed = sync.NewCond(&r.mu)
+	r.budget = budget{Session: s, limit: s.limit()}
 	var turns, others []*hostRun
 	for _, h := range s.hosts {
 		switch {
@@ -119,7 +106,12 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	for i, h := range hosts {
-		if why := r.turn(h); why != "" {
+		why := r.turn(h)
+		done := func(bool) {}
+		if why == "" {
+			done, why = r.budget.turn(ctx, h)
+		}
+		if why != "" {
 			r.hold(hosts[i:], why)
 			return
 		}
@@ -131,6 +123,7 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			if err := guarded(func() { out = h.outNow(ctx) }); err != nil && res.Err == nil {
 				res.Err = err
 			}
+			done(res.failed())
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.sum.Hosts[r.place[h]] = res
@@ -139,13 +132,27 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			if !out {
 				delete(r.out, h)
 			}
-			if res.Err != nil && steps.AsError(res.Err).Code != steps.CodeInterrupted &&
-				steps.AsError(res.Err).Code != steps.CodeReboot {
+			if res.failed() {
 				r.failures++
 			}
 			r.changed.Broadcast()
 		})
 	}
+}
+
+// failed reports whether the run of the host counts as a failure of the rollout.
+func (s HostSummary) failed() bool {
+	if s.Err == nil {
+		return false
+	}
+	code := steps.AsError(s.Err).Code
+	return code != steps.CodeInterrupted && code != steps.CodeReboot
+}
+
+// limit is what the plan allows.
+func (s *Session) limit() plan.Rollout {
+	return plan.Rollout{MaxUnavailable: max(1, s.plan.Rollout.MaxUnavailable),
+		MaxFailures: max(1, s.plan.Rollout.MaxFailures)}
 }
 
 // one runs one host; a panic is its failure alone.
@@ -172,8 +179,8 @@ func (r *rollout) hold(hosts []*hostRun, why string) {
 // countAway finds the Nodes that bear the plan's mark and are not of this run, as
 // --target and --skip leave them out: those that are out of service count all the same.
 func (r *rollout) countAway(ctx context.Context) error {
-	if r.plan.Cluster == nil {
-		return nil
+	if r.plan.Cluster == nil || r.opt.Shard != "" {
+		return nil // of several shards the budget counts
 	}
 	nodes, err := r.api.Nodes(ctx)
 	if err != nil {
@@ -190,8 +197,7 @@ func (r *rollout) countAway(ctx context.Context) error {
 
 // turn waits until the host may begin; it gives why it may not in this run.
 func (r *rollout) turn(h *hostRun) (why string) {
-	limit := plan.Rollout{MaxUnavailable: max(1, r.plan.Rollout.MaxUnavailable),
-		MaxFailures: max(1, r.plan.Rollout.MaxFailures)}
+	limit := r.limit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
@@ -224,27 +230,5 @@ func (r *rollout) names() string {
 			names = append(names, h.node.Name)
 		}
 	}
-	slices.Sort(names)
-	const most = 5
-	n := len(names)
-	if n > most {
-		names = append(names[:most], fmt.Sprintf("%d more", n-most))
-	}
-	return strings.Join(names, ", ") + map[bool]string{true: " is", false: " are"}[n == 1]
-}
-
-// outNow asks the cluster how the host's run has left its Node; not to know counts as out.
-func (h *hostRun) outNow(ctx context.Context) bool {
-	if h.api == nil {
-		return true
-	}
-	n, err := h.api.Node(context.WithoutCancel(ctx), h.node.Name)
-	return err != nil || !n.Ready || n.Unschedulable
-}
-
-func plural(n int, s string) string {
-	if n == 1 {
-		return s
-	}
-	return s + "s"
+	return fewNames(names)
 }

@@ -62,6 +62,8 @@ type world struct {
 	heard         func(event.Event)  // gets each event; may be nil
 	now           func() time.Time   // of engine.Options
 	holder        steps.LockHolder   // of engine.Options
+	shard, group  string             // of engine.Options
+	environment   string             // of plan.Options
 	boots         *slowBoot          // how machines reboot; nil = at once
 	lostRollbacks int                // replies to rollbacks that are lost
 	cut           bool               // ... and the connection is lost with them
@@ -128,7 +130,7 @@ func (w *world) compile() *plan.Compiled {
 	w.t.Helper()
 	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch, conn string) (steps.Source, error) {
 		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
-	}, Env: drawnEnv})
+	}, Env: drawnEnv, Environment: w.environment})
 	if diags.HasErrors() {
 		w.t.Fatal(diags)
 	}
@@ -201,6 +203,8 @@ func (w *world) session(c *plan.Compiled) *engine.Session {
 		Members:        w.members,
 		Now:            w.now,
 		Holder:         w.holder,
+		Shard:          w.shard,
+		Group:          w.group,
 		Resume:         w.resume,
 		Emit: func(e event.Event) {
 			w.events = append(w.events, e)

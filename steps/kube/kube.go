@@ -89,6 +89,8 @@ type API interface {
 	// holder whose time has run out and the one named in from ("" = nobody); it returns what that Lease was,
 	// otherwise a zero one. A Lease of anybody else is ErrHeld, and is returned.
 	TakeLease(ctx context.Context, want Lease, from string) (Lease, error)
+	// Leases lists the Leases of kube-system whose names begin with prefix, by name, also those that have run out.
+	Leases(ctx context.Context, prefix string) ([]Lease, error)
 	// ReleaseLease deletes the Lease if the holder has it; it is not an error if it is absent or another's by
 	// now.
 	ReleaseLease(ctx context.Context, name, holder string) error
@@ -172,6 +174,11 @@ const LeaseNote = "nodejoin.dev/holder"
 // Taken reports whether an existing Lease is another's than want's, by the rules of TakeLease.
 func (l Lease) Taken(want Lease, from string, now time.Time) bool {
 	return l.Holder != "" && l.Holder != want.Holder && l.Holder != from && now.Before(l.Renewed.Add(l.Duration))
+}
+
+// Live reports whether the Lease has a holder whose time has not run out.
+func (l Lease) Live(now time.Time) bool {
+	return l.Holder != "" && now.Before(l.Renewed.Add(l.Duration))
 }
 
 // BootstrapToken is a bootstrap token of the cluster. Secret is known only if it was just minted.

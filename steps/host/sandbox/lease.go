@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/steps/kube"
@@ -27,6 +29,20 @@ func (k *Cluster) TakeLease(ctx context.Context, want kube.Lease, from string) (
 		return nil
 	})
 	return before, err
+}
+
+// Leases lists the Leases whose names begin with prefix.
+func (k *Cluster) Leases(ctx context.Context, prefix string) (out []kube.Lease, err error) {
+	err = k.ask(ctx, "list leases", prefix, func(s *clusterState) error {
+		for name, l := range s.Leases.all() {
+			if strings.HasPrefix(name, prefix) {
+				out = append(out, l)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b kube.Lease) int { return strings.Compare(a.Name, b.Name) })
+	return out, err
 }
 
 // ReleaseLease deletes a Lease that this holder has.

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/kube"
+)
+
+const (
+	// slotMark and failedMark are in the names of Leases, after that of the plan's.
+	slotMark   = ".slot-"
+	failedMark = ".failed-"
+	// failedFor is how long a failure counts for runs of other shards.
+	failedFor = time.Hour
+	// firstPause and slotEvery are the shortest and the longest time between two looks for a slot, slotWait bounds the
+	// wait for one.
+	firstPause = 50 * time.Millisecond
+	slotEvery  = 2 * time.Second
+	slotWait   = 2 * time.Hour
+)
+
+// budget is the rollout of several shards at once. As many Leases as Nodes may be out of service are slots: a run has
+// one while it takes a Node out, and the Lease of a run that died ends by itself. A Node that stays out needs no slot:
+// the cluster shows it. A run takes a slot before it counts, so that of two runs the second sees the first.
+type budget struct {
+	*Session
+	limit plan.Rollout
+}
+
+// turn waits until the rollout of all shards lets the host begin. done ends its turn. why is why it may not begin in
+// this run.
+func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), why string) {
+	if b.opt.Shard == "" || b.api == nil || b.opt.Holder.Run == "" {
+		return func(bool) {}, ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
+	said := ""
+	for pause := firstPause; ; pause = min(2*pause, slotEvery) {
+		slot, waits, why := b.try(ctx, h)
+		switch {
+		case why != "":
+			return nil, why
+		case slot != nil:
+			letGo := b.keep(context.WithoutCancel(ctx), *slot)
+			return func(failed bool) {
+				b.noteFailure(ctx, h.node.Name, failed)
+				letGo()
+			}, ""
+		}
+		if waits != said {
+			said = waits
+			h.state("waiting", waits)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, "it waited for its turn: " + waits
+		case <-time.After(pause): // between two looks
+		}
+	}
+}
+
+// try takes a slot, or says what the host waits for, or why it may not begin in this run.
+func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, why string) {
+	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
+	if err != nil {
+		return nil, "", "the slots of the rollout could not be read: " + steps.AsError(err).Error()
+	}
+	if failed := b.failures(list); len(failed) >= b.limit.MaxFailures {
+		return nil, "", fmt.Sprintf("the rollout stopped after %d %s (%s)", len(failed), plural(len(failed), "failure"),
+			strings.Join(failed, ", "))
+	}
+	if slot, err = b.take(ctx, h.node.Name); err != nil {
+		return nil, "", "a slot of the rollout could not be taken: " + steps.AsError(err).Error()
+	}
+	if slot == nil {
+		return nil, "all slots of the rollout are taken: " + strings.Join(b.working(list, ""), ", "), ""
+	}
+	others, out, err := b.others(ctx, h, slot.Name)
+	if err == nil && (h.out() || len(others)+len(out) < b.limit.MaxUnavailable) {
+		return slot, "", ""
+	}
+	b.release(ctx, *slot)
+	switch {
+	case err != nil:
+		return nil, "", "it could not be seen which Nodes are out of service: " + steps.AsError(err).Error()
+	case len(others) > 0:
+		return nil, "the rollout has its Nodes out of service: " + strings.Join(append(others, out...), ", "), ""
+	}
+	return nil, "", fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", b.limit.MaxUnavailable,
+		plural(b.limit.MaxUnavailable, "Node"), fewNames(out))
+}
+
+// take takes the first slot that nobody has; nil = there is none.
+func (b budget) take(ctx context.Context, node string) (*kube.Lease, error) {
+	for i := range b.limit.MaxUnavailable {
+		l := kube.Lease{Name: fmt.Sprintf("%s%s%d", leaseName(b.planName()), slotMark, i), Note: node,
+			Holder: b.opt.Holder.Run + " " + node, Duration: leaseFor, Renewed: time.Now()}
+		_, err := b.api.TakeLease(ctx, l, "")
+		if err == nil {
+			return &l, nil
+		}
+		if !errors.Is(err, kube.ErrHeld) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// others are the Nodes in other slots than own, and those that are out of service without one.
+func (b budget) others(ctx context.Context, h *hostRun, own string) (working, out []string, err error) {
+	list, err := b.api.Leases(ctx, leaseName(b.planName())+slotMark)
+	if err != nil {
+		return nil, nil, err
+	}
+	working = b.working(list, own)
+	nodes, err := b.api.Nodes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range nodes {
+		if n.Annotations[kube.PlanOf] == b.planName() && (!n.Ready || n.Unschedulable) && !h.is(n.Name) &&
+			!slices.Contains(working, n.Name) {
+			out = append(out, n.Name)
+		}
+	}
+	return working, out, nil
+}
+
+// working are the nodes in slots, without that of the slot called own.
+func (b budget) working(list []kube.Lease, own string) (names []string) {
+	for _, l := range list {
+		if strings.HasPrefix(l.Name, leaseName(b.planName())+slotMark) && l.Name != own && l.Live(time.Now()) {
+			names = append(names, l.Note)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// failures are the nodes of other shards that failed in runs of the group. This run counts its own.
+func (b budget) failures(list []kube.Lease) (names []string) {
+	prefix := leaseName(b.planName()) + failedMark
+	for _, l := range list {
+		name, ok := strings.CutPrefix(l.Name, prefix)
+		own := slices.ContainsFunc(b.hosts, func(h *hostRun) bool { return h.node.Name == name })
+		if ok && !own && l.Holder == b.group() && l.Live(time.Now()) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// group is whose failures count together: where no group is given, those over the same plan.
+func (b budget) group() string {
+	if b.opt.Group != "" {
+		return b.opt.Group
+	}
+	return "plan " + b.opt.PlanDigest
+}
+
+// noteFailure notes whether the run of a node has failed.
+func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
+	l := kube.Lease{Name: leaseName(b.planName()) + failedMark + node, Holder: b.group(), Note: node,
+		Duration: failedFor, Renewed: time.Now()}
+	if !failed {
+		b.release(ctx, l)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	defer cancel()
+	if before, err := b.api.TakeLease(ctx, l, ""); errors.Is(err, kube.ErrHeld) {
+		_, _ = b.api.TakeLease(ctx, l, before.Holder) // of an earlier group
+	}
+}

@@ -1,0 +1,225 @@
+package engine_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
+)
+
+const leaseOfDemo = "nodejoin-demo"
+
+// shardOf is a world of the same plan and machines, for a run of its own over the nodes that it names.
+func (w *world) shardOf(shard string, nodes ...string) *world {
+	out := &world{t: w.t, dir: w.dir, agent: w.agent, limit: -1, parallel: 8, shard: shard, group: "test",
+		holder: steps.LockHolder{Run: "run of " + shard, Command: "apply", Since: time.Now()}}
+	for _, n := range w.compile().Nodes {
+		if !slices.Contains(nodes, n.Name) {
+			out.skip = append(out.skip, n.Name)
+		}
+	}
+	return out
+}
+
+// lease takes a Lease as another run has it, which ends after left.
+func (w *world) lease(name, holder, note string, left time.Duration) {
+	w.t.Helper()
+	l := kube.Lease{Name: name, Holder: holder, Note: note, Duration: 2 * time.Minute,
+		Renewed: time.Now().Add(left - 2*time.Minute)}
+	if _, err := w.cluster().TakeLease(w.t.Context(), l, ""); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) leases() (names []string) {
+	w.t.Helper()
+	list, err := w.cluster().Leases(w.t.Context(), leaseOfDemo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, l := range list {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// TestShardsKeepToOneRollout: runs of three shards at the same time never take more Nodes out of service than the
+// rollout allows, and all come to their end.
+func TestShardsKeepToOneRollout(t *testing.T) {
+	w := fleet(t, 9, "\nrollout {\n  max_unavailable = 2\n}\n")
+	most := w.watch(t.Context())
+	var wait sync.WaitGroup
+	for i := range 3 {
+		s := w.shardOf(fmt.Sprintf("%d/3", i+1), nodeName(i), nodeName(3+i), nodeName(6+i))
+		s.heard = w.heard
+		wait.Go(func() {
+			_, sum := s.apply(-1)
+			for _, h := range sum.Hosts {
+				if h.Err != nil || h.Held != "" {
+					t.Errorf("%s: %v %s", h.Node, h.Err, h.Held)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if out := most(); len(out) > 2 || len(out) == 0 {
+		t.Errorf("out of service at once: %v", out)
+	}
+	if v := w.versions(t.Context()); v["v1.36.3"] != 9 {
+		t.Errorf("versions: %v", v)
+	}
+	if have := w.leases(); len(have) > 0 {
+		t.Errorf("Leases after the runs: %v", have)
+	}
+}
+
+// TestSlotOfADeadShard: a run waits for the slot of another, and takes it when the Lease has ended.
+func TestSlotOfADeadShard(t *testing.T) {
+	w := fleet(t, 2, "")
+	w.lease(leaseOfDemo+".slot-0", "a run that died", nodeName(1), 1500*time.Millisecond)
+	s := w.shardOf("1/2", nodeName(0))
+	waited := ""
+	s.heard = func(e event.Event) {
+		if h, ok := e.(event.HostState); ok && h.State == "waiting" {
+			waited = h.Detail
+		}
+	}
+	_, sum := s.apply(-1)
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" {
+		t.Errorf("%v %s", h.Err, h.Held)
+	}
+	if want := "all slots of the rollout are taken: " + nodeName(1); waited != want {
+		t.Errorf("waited for %q, want %q", waited, want)
+	}
+}
+
+// TestNodesOutOfOtherShards: a Node that another shard has left out of service counts, and is named.
+func TestNodesOutOfOtherShards(t *testing.T) {
+	w := fleet(t, 2, "")
+	if err := w.cluster().Cordon(t.Context(), nodeName(1), "upgrade"); err != nil {
+		t.Fatal(err)
+	}
+	_, sum := w.shardOf("1/2", nodeName(0)).apply(-1)
+	if want := "the rollout may have 1 Node out of service, and n-01 is out already"; sum.Hosts[0].Held != want {
+		t.Errorf("held: %q, want %q", sum.Hosts[0].Held, want)
+	}
+	_, sum = w.shardOf("2/2", nodeName(1)).apply(-1) // it may come back
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" {
+		t.Errorf("%v %s", h.Err, h.Held)
+	}
+}
+
+// TestFailuresOfOtherShards: a failure stops the shards of its group, until the machine works. Those of another group
+// do not know of it.
+func TestFailuresOfOtherShards(t *testing.T) {
+	w := fleet(t, 3, "\nrollout {\n  max_unavailable = 3\n}\n")
+	w.breakKubelets(nodeName(1))
+	held := func(s *world) string {
+		t.Helper()
+		_, sum := s.apply(-1)
+		if err := sum.Hosts[0].Err; err != nil {
+			t.Logf("%s: %v", sum.Hosts[0].Node, err)
+		}
+		return sum.Hosts[0].Held
+	}
+	if why := held(w.shardOf("2/3", nodeName(1))); why != "" {
+		t.Fatalf("held: %s", why)
+	}
+	if why := held(w.shardOf("1/3", nodeName(0))); why != "the rollout stopped after 1 failure (n-01)" {
+		t.Errorf("held: %q", why)
+	}
+	other := w.shardOf("1/3", nodeName(0))
+	other.group = "another"
+	if why := held(other); why != "" {
+		t.Errorf("another group: held: %s", why)
+	}
+	w.breakKubelets()
+	w.lease(leaseOfDemo+".failed-"+nodeName(2), "test", nodeName(2), -time.Second) // long ago
+	if why := held(w.shardOf("3/3", nodeName(2))); why != "the rollout stopped after 1 failure (n-01)" {
+		t.Errorf("held: %q", why)
+	}
+	if why := held(w.shardOf("2/3", nodeName(1))); why != "" {
+		t.Errorf("the machine that works again: held: %s", why)
+	}
+	if why := held(w.shardOf("3/3", nodeName(2))); why != "" {
+		t.Errorf("held: %s", why)
+	}
+}
+
+// TestShardBesideWholePlan: a run over the whole plan and one over a shard keep each other off.
+func TestShardBesideWholePlan(t *testing.T) {
+	w := newWorld(t)
+	locked := func(w *world) bool {
+		t.Helper()
+		_, sum := w.apply(-1)
+		err := sum.Hosts[0].Err
+		return err != nil && steps.AsError(err).Code == steps.CodeLocked &&
+			strings.Contains(steps.AsError(err).Detail+steps.AsError(err).Summary, "Lease kube-system/"+leaseOfDemo)
+	}
+	shard := w.shardOf("1/2", "win-1")
+	w.lease(leaseOfDemo, "another", "", time.Minute)
+	if !locked(shard) {
+		t.Error("a shard begins beside a run over the whole plan")
+	}
+	if err := w.cluster().ReleaseLease(t.Context(), leaseOfDemo, "another"); err != nil {
+		t.Fatal(err)
+	}
+	w.lease(leaseOfDemo+".shard-2-of-2", "another", "", time.Minute)
+	w.holder = steps.LockHolder{Run: "whole", Command: "apply", Since: time.Now()}
+	if !locked(w) {
+		t.Error("a run over the whole plan begins beside one over a shard")
+	}
+	if have := w.leases(); !slices.Equal(have, []string{leaseOfDemo + ".shard-2-of-2"}) {
+		t.Errorf("Leases: %v", have)
+	}
+	if locked(shard) {
+		t.Error("two shards keep each other off")
+	}
+}
+
+// TestEnvironmentsHaveLeases: runs of two environments of a plan do not keep each other off.
+func TestEnvironmentsHaveLeases(t *testing.T) {
+	w := newWorld(t)
+	w.one = true
+	for _, name := range []string{"a", "b"} {
+		if err := os.MkdirAll(filepath.Join(w.dir, "env"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(w.dir, "env", name+".joinvars"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.lease("nodejoin-a-demo", "another", "", time.Minute)
+	w.holder = steps.LockHolder{Run: "mine", Command: "apply", Since: time.Now()}
+	w.environment = "a"
+	_, sum := w.apply(-1)
+	if err := sum.Hosts[0].Err; err == nil || steps.AsError(err).Code != steps.CodeLocked {
+		t.Errorf("the same environment: %v", err)
+	}
+	w.environment = "b"
+	seen := map[string]bool{}
+	w.heard = func(event.Event) {
+		list, err := w.cluster().Leases(t.Context(), "nodejoin-")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range list {
+			seen[l.Name+" "+l.Holder] = true
+		}
+	}
+	_, sum = w.apply(-1)
+	if err := sum.Hosts[0].Err; err != nil {
+		t.Errorf("the other environment: %v", err)
+	}
+	if !seen["nodejoin-a-demo another"] || !seen["nodejoin-b-demo mine"] || len(seen) != 2 {
+		t.Errorf("Leases: %v", seen)
+	}
+}

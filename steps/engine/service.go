@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodejoin/steps/kube"
+)
+
+// out reports whether the Node of a host takes no pods, or does not run those that it has.
+func (h *hostRun) out() bool {
+	n := h.report.KubeNode
+	if n == nil && len(h.report.Moved) > 0 {
+		n = &h.report.Moved[0]
+	}
+	return n != nil && (!n.Ready || n.Unschedulable)
+}
+
+// is reports whether a Node is that of the host, also under a former name.
+func (h *hostRun) is(node string) bool {
+	return h.node.Name == node || slices.ContainsFunc(h.report.Moved, func(n kube.Node) bool { return n.Name == node })
+}
+
+// outNow asks the cluster how the host's run has left its Node; not to know counts as out.
+func (h *hostRun) outNow(ctx context.Context) bool {
+	if h.api == nil {
+		return true
+	}
+	n, err := h.api.Node(context.WithoutCancel(ctx), h.node.Name)
+	return err != nil || !n.Ready || n.Unschedulable
+}
+
+// fewNames names some Nodes, with the verb.
+func fewNames(names []string) string {
+	slices.Sort(names)
+	const most = 5
+	n := len(names)
+	if n > most {
+		names = append(names[:most], fmt.Sprintf("%d more", n-most))
+	}
+	return strings.Join(names, ", ") + map[bool]string{true: " is", false: " are"}[n == 1]
+}
+
+func plural(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}
