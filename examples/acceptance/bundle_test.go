@@ -37,7 +37,7 @@ func TestLinuxNodeFromBundle(t *testing.T) {
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	b.wantLinuxNode(ctx, "cgroupfs")
 	wantNothing(ctx, t, args)
-	b.wantServed(ctx, serve)
+	b.wantServed(ctx, serve, corev1.PullNever)
 	for name, packets := range map[string]func() string{"this machine": here, "the node": there} {
 		if sent := packets(); sent != "" {
 			t.Errorf("%s sent packets elsewhere:\n%s", name, sent)
@@ -123,8 +123,11 @@ func outgoing(ctx context.Context, t *testing.T,
 	}
 }
 
-// wantServed runs a pod with an image that only the bundle had.
-func (b *linuxBed) wantServed(ctx context.Context, image string) {
+// servedPod is the name of the pod of wantServed.
+const servedPod = "served"
+
+// wantServed runs a pod with an image that the cluster's other pods do not have.
+func (b *linuxBed) wantServed(ctx context.Context, image string, pull corev1.PullPolicy) {
 	b.t.Helper()
 	pods := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault)
 	until(ctx, b.t, "the default service account", func() error {
@@ -132,14 +135,14 @@ func (b *linuxBed) wantServed(ctx context.Context, image string) {
 		return err
 	})
 	grace := int64(1)
-	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bundled"}, Spec: corev1.PodSpec{
+	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: servedPod}, Spec: corev1.PodSpec{
 		NodeName: linuxNode, TerminationGracePeriodSeconds: &grace, // there is no scheduler here
-		Containers: []corev1.Container{{Name: "serve", Image: image, ImagePullPolicy: corev1.PullNever}},
+		Containers: []corev1.Container{{Name: "serve", Image: image, ImagePullPolicy: pull}},
 	}}, metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 	until(ctx, b.t, "the pod", func() error {
-		pod, err := pods.Get(ctx, "bundled", metav1.GetOptions{})
+		pod, err := pods.Get(ctx, servedPod, metav1.GetOptions{})
 		if err == nil && pod.Status.Phase != corev1.PodRunning {
 			err = fmt.Errorf("the pod is %s: %+v", pod.Status.Phase, pod.Status)
 		}

@@ -29,6 +29,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"nodejoin/examples/acceptance/internal/ecr"
 )
 
 // Who logs in at the registries of the tests.
@@ -39,22 +41,36 @@ const (
 
 // registryCA signs the registries' certificates, those of their clients, and their tokens.
 type registryCA struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
+	t      *testing.T
+	dir    string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	pool   *x509.CertPool
+	listen string   // where registries listen
+	ips    []net.IP // of all certificates, as names
+	names  []string
 }
 
 func newRegistryCA(t *testing.T) *registryCA {
 	t.Helper()
-	a := &registryCA{t: t, dir: t.TempDir(), pool: x509.NewCertPool()}
+	return newRegistryCAFor(t, "127.0.0.1:0")
+}
+
+// newRegistryCAFor is newRegistryCA for registries that listen elsewhere and have names.
+func newRegistryCAFor(t *testing.T, listen string, names ...string) *registryCA {
+	t.Helper()
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &registryCA{t: t, dir: t.TempDir(), pool: x509.NewCertPool(), listen: listen, ips: []net.IP{net.ParseIP(host)},
+		names: names}
 	a.cert, a.key = a.sign("ca", true)
 	a.pool.AddCert(a.cert)
 	return a
 }
 
-// sign makes a certificate for loopback and writes NAME.pem and NAME.key.
+// sign makes a certificate for the registries' addresses and writes NAME.pem and NAME.key.
 func (a *registryCA) sign(name string, authority bool) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +81,7 @@ func (a *registryCA) sign(name string, authority bool) (*x509.Certificate, *ecds
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
 		IsCA: authority, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		IPAddresses: a.ips, DNSNames: a.names}
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = cert, key
@@ -113,7 +129,7 @@ func (a *registryCA) client(name string) *http.Client {
 // configuration has beside that: how it knows who asks. It returns the address, without a scheme.
 func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore string) string {
 	a.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", a.listen)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -170,7 +186,7 @@ func (a *registryCA) basic(ctx context.Context, storage string) string {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	line := fmt.Sprintf("%s:%s\n", registryUser, hash)
+	line := fmt.Sprintf("%s:%s\n%s:%[2]s\n", registryUser, hash, ecr.User)
 	if err := os.WriteFile(a.file("htpasswd"), []byte(line), 0o600); err != nil {
 		a.t.Fatal(err)
 	}

@@ -327,14 +327,16 @@ func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 }
 
 // TestMixedCluster: one apply of one plan joins a Linux machine over OpenSSH and a
-// Windows machine under Wine to one cluster.
+// Windows machine under Wine to one cluster. The kubelets of both log in at a registry with the real credential provider
+// of Amazon ECR.
 func TestMixedCluster(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
+	e := b.startECR(ctx)
 	before := b.snapshot()
 	w := newBed(ctx, t, b.cluster)
-	args := writePlan(t, b.head(), b.linuxHost(), w.windowsHost())
+	args := writePlan(t, e.plan(t, b.head(), b.linuxHost(), w.windowsHost()))
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	w.wantJoined(ctx)
@@ -353,6 +355,8 @@ func TestMixedCluster(t *testing.T) {
 	})
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	b.wantVerify(ctx, args)
+	b.wantPulledOnLinux(ctx, e)
+	w.wantPulledOnWindows(ctx, e)
 	wantNothing(ctx, t, args)
 	b.wantLeft(ctx, args, before)
 	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{}); err != nil {

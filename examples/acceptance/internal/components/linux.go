@@ -20,6 +20,8 @@ var linuxNode = []component{
 	{"flannel", "cni-plugin-flannel", "github.com/containernetworking/plugins/plugins/meta/flannel", strip},
 	{"flanneld", "flannel", "github.com/flannel-io/flannel", stampFlannel},
 	{"containerd-1.7", "containerd-1.7", "github.com/containerd/containerd/cmd/containerd", stampContainerd17},
+	{"ecr-credential-provider", "ecr-credential-provider",
+		"k8s.io/cloud-provider-aws/cmd/ecr-credential-provider", stampECR},
 	{"registry", "distribution", "github.com/distribution/distribution/v3/cmd/registry", strip},
 }
 

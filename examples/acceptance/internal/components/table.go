@@ -22,6 +22,8 @@ const (
 	WindowsExporter = "0.27.2"
 	// Conftest judges plans by the policies of examples/policies.
 	Conftest = "0.71.1"
+	// ECRProvider is the credential provider of Amazon ECR.
+	ECRProvider = "1.36.2"
 	// NSSM is the version that the stand-in nssm stands in for.
 	NSSM = "2.24"
 	// SDNCNI labels the archive of windows-container-networking, whose programs a
@@ -73,6 +75,7 @@ const (
 	stampCSIProxy     = "-s -w -X main.version=v" + CSIProxy
 	stampExporter     = "-s -w -X github.com/prometheus/common/version.Version=" + WindowsExporter
 	stampConftest     = "-s -w -X github.com/open-policy-agent/conftest/internal/version.Version=" + Conftest
+	stampECR          = "-s -w -X main.gitVersion=v" + ECRProvider
 	strip             = "-s -w"
 )
 
@@ -108,6 +111,8 @@ var table = []component{
 	{"csi-proxy.exe", "csi-proxy", "github.com/kubernetes-csi/csi-proxy/cmd/csi-proxy", stampCSIProxy},
 	{"csi-proxy-mkdir.exe", "csi-proxy", "./mkdir", strip},
 	{"conftest", "conftest", "github.com/open-policy-agent/conftest", stampConftest},
+	{"ecr-credential-provider.exe", "ecr-credential-provider",
+		"k8s.io/cloud-provider-aws/cmd/ecr-credential-provider", stampECR},
 	{"windows_exporter.exe", "windows_exporter", "github.com/prometheus-community/windows_exporter", stampExporter},
 }
 
