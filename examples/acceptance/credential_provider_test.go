@@ -28,8 +28,8 @@ const (
 	ecrImage    = ecrRegistry + "/serve:1"
 )
 
-// ecrBed is a registry that wants a login, at ecrRegistry as the bed's Linux machine resolves it, and the API that gives
-// the login.
+// ecrBed is a registry that wants a login, at ecrRegistry as the bed's Linux machine resolves it, and the API that
+// gives the login.
 type ecrBed struct {
 	ca   *registryCA
 	addr string // of the registry
@@ -169,8 +169,8 @@ metadata: {name: pulled, namespace: default}
 spec: {containers: [{name: c, image: %s, imagePullPolicy: Always}]}
 `
 
-// wantPulledOnWindows: the real kubelet.exe, with the files of the node's, runs the provider when a pod wants an image,
-// and the registry gives that to who has the login. Under Wine no container runs, so another runtime stands in.
+// wantPulledOnWindows: the real kubelet.exe, with the files of the node's, runs the provider when a pod wants an
+// image, and the registry gives that to who has the login. Under Wine no container runs, so another runtime stands in.
 func (b *bed) wantPulledOnWindows(ctx context.Context, e *ecrBed) {
 	b.t.Helper()
 	runtime, err := cri.Start(ctx, e.client())

@@ -327,8 +327,8 @@ func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 }
 
 // TestMixedCluster: one apply of one plan joins a Linux machine over OpenSSH and a
-// Windows machine under Wine to one cluster. The kubelets of both log in at a registry with the real credential provider
-// of Amazon ECR.
+// Windows machine under Wine to one cluster. The kubelets of both log in at a registry with the real credential
+// provider of Amazon ECR.
 func TestMixedCluster(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()

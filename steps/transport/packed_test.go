@@ -40,24 +40,38 @@ func packedAgent(t *testing.T) AgentSource {
 	return func(context.Context, string, string) (string, string, error) { return path, p.Digest, nil }
 }
 
-// TestPackedAgent: the agent is sent packed if the machine has a tar that can unpack it, and plain otherwise. Only the
-// agent is left.
+// TestPackedAgent: the agent is sent packed if the machine has a tar that can unpack it, on one channel and without
+// SFTP, and plain otherwise. Only the agent is left.
 func TestPackedAgent(t *testing.T) {
 	agents := packedAgent(t)
 	for name, tar := range map[string]string{"tar": "", "no tar": "exit 127", "a tar that does nothing": "exit 0",
 		"a tar of another file": "echo short > ${4}/agent"} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			var unpacked atomic.Int32
-			m.Handler = func(s gssh.Session) {
-				if strings.HasPrefix(s.RawCommand(), "tar ") {
-					unpacked.Add(1)
-					if tar != "" {
-						sshtest.RunLine(s, m.home, "set -- "+strings.TrimPrefix(s.RawCommand(), "tar ")+"; "+tar)
-						return
-					}
+			var streamed, unpacked, files atomic.Int32
+			path := ""
+			if tar != "" {
+				dir := t.TempDir()
+				writeText(t, filepath.Join(dir, "tar"), "#!/bin/sh\n"+tar+"\n")
+				if err := os.Chmod(filepath.Join(dir, "tar"), 0o700); err != nil {
+					t.Fatal(err)
 				}
-				m.command(s)
+				path = "PATH=" + dir + ":$PATH; export PATH; "
+			}
+			m.Handler = func(s gssh.Session) {
+				switch line := s.RawCommand(); {
+				case strings.HasPrefix(line, "tar "):
+					unpacked.Add(1)
+				case strings.Contains(line, "tar "):
+					streamed.Add(1)
+				}
+				m.sessions.Add(1)
+				defer m.sessions.Done()
+				sshtest.RunLine(s, m.home, path+s.RawCommand())
+			}
+			m.SubsystemHandlers["sftp"] = func(s gssh.Session) {
+				files.Add(1)
+				sshtest.ServeSFTP(s, m.home)
 			}
 			p := sshtest.NewProxy(t, m.addr, 0)
 			conn, err := DialSSH(t.Context(), m.config(p.Addr), agents)
@@ -68,8 +82,13 @@ func TestPackedAgent(t *testing.T) {
 			if _, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil); err != nil {
 				t.Fatal(err)
 			}
-			if unpacked.Load() != 1 {
-				t.Errorf("tar ran %d times, want once", unpacked.Load())
+			other := int32(1)
+			if tar == "" {
+				other = 0
+			}
+			if streamed.Load() != 1 || unpacked.Load() != other || files.Load() != other {
+				t.Errorf("the agent came on the channel %d times, by SFTP %d times, and tar ran alone %d times; want 1, %d, %[4]d",
+					streamed.Load(), files.Load(), unpacked.Load(), other)
 			}
 			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
 			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), wire.Leftover) {

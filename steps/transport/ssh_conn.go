@@ -73,11 +73,16 @@ func (s *sshConn) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.started(p)
+	return nil
+}
+
+// started makes a process the agent, in place of an earlier one.
+func (s *sshConn) started(p *process) {
 	r := newRPC(p, p, s.lose, s.password)
 	s.mu.Lock()
 	s.rpc, s.proc = r, p
 	s.mu.Unlock()
-	return nil
 }
 
 // quiet bounds what the SSH server does on its own: a channel that opens, a request of SFTP, a part of a transfer.

@@ -29,7 +29,7 @@ const notFound = "exit status 127"
 // ready waits for the agent's hello, and pushes the agent if it is missing or another one. On Windows it
 // also tries the path of a POSIX shell.
 func (s *sshConn) ready(ctx context.Context) error {
-	pushed := false
+	streamed, pushed := false, false
 	var unstarted error // of the path that Windows' own shells take
 	for {
 		r, p := s.agent()
@@ -38,7 +38,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
 		}
 		if err == nil {
-			if pushed {
+			if streamed || pushed {
 				// Only once the program is verified by its digest may it change anything.
 				return s.secure(ctx)
 			}
@@ -69,8 +69,18 @@ func (s *sshConn) ready(ctx context.Context) error {
 			return unstarted
 		case pushed:
 			return s.noStart(how, err)
-		default:
+		case !streamed:
 			s.cfg.Notify("pushing_agent", s.file.remote)
+			streamed = true
+			begun, err := s.stream(ctx)
+			if err != nil {
+				return s.failed(ctx, err)
+			}
+			if begun {
+				continue
+			}
+			fallthrough
+		default:
 			if err := s.push(ctx); err != nil {
 				return s.failed(ctx, err)
 			}
