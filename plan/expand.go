@@ -260,7 +260,7 @@ func (x *expansion) order() []int {
 
 // idle warns of nodes without anything to do.
 func (c *compiler) idle(blocks []*block.StepBlock) {
-	if len(c.Written["node"]) == 0 {
+	if len(c.Written["node"])+len(c.Machines) == 0 {
 		c.Warn(hcl.Range{}, "no nodes",
 			"The plan has no node block, so there is nothing to do. Add: node \"NAME\" { os = \"windows\" ... }.")
 	}

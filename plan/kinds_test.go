@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nodejoin/plan/block"
+	"nodejoin/plan/names"
 )
 
 // The arguments of a kind and the arguments of every step share one block.
@@ -62,7 +63,7 @@ func TestBadPath(t *testing.T) {
 		{"linux", `/a/../b`, false}, {"linux", "/a\nb", false}, {"linux", `/` + strings.Repeat("a", 256), false},
 		{"linux", `/` + strings.Repeat("a/", 2100), false},
 	} {
-		if why := block.BadPath(c.os, c.path); (why == "") != c.ok {
+		if why := names.BadPath(c.os, c.path); (why == "") != c.ok {
 			t.Errorf("%s %q: %q, want valid: %v", c.os, c.path, why, c.ok)
 		}
 	}

@@ -39,7 +39,7 @@ func (c *compiler) stepsOf(b *block.StepBlock, m *block.Machine, self cty.Value)
 
 // stepArgs evaluates a step block for a node.
 func (c *compiler) stepArgs(b *block.StepBlock, m *block.Machine, self cty.Value) (out []*block.Step, ok bool) {
-	list, ok := block.DecodeStep(c.Scope, b, m, self)
+	list, ok := block.DecodeStep(b, m, self)
 	for _, a := range list {
 		rule.ApplyStep(c.Plan, m, a)
 		if !a.OK {

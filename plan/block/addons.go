@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 )
 
 const installDoc = "false: not on this node, though its profile has it. Default true"
@@ -67,7 +68,7 @@ func (j *settingJudge) addonVersion(artifact string) {
 func (j *settingJudge) csiProxy() {
 	j.addonVersion(compat.CSIProxy)
 	for i, d := range j.Strs("working_dirs") {
-		if why := BadPath("windows", d); why != "" {
+		if why := names.BadPath("windows", d); why != "" {
 			j.FailAt(j.AtIndex("working_dirs", i), "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}
@@ -81,7 +82,7 @@ func (j *settingJudge) exporter() {
 	j.Int("port", 1, 65535, 0)
 	j.remote(j.Section)
 	if d := j.Str("textfile_dir"); d != "" {
-		if why := BadPath("windows", d); why != "" {
+		if why := names.BadPath("windows", d); why != "" {
 			j.Fail("textfile_dir", "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}

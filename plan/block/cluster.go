@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/steps"
 )
 
@@ -84,7 +85,7 @@ func decodeCluster(sc *eval.Scope, b *hcl.Block) *ClusterBlocks {
 	}
 	clusterNetworks(s, k)
 	in.DNSDomain = s.StrOr("dns_domain", defaultDNSDomain)
-	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !dnsName.MatchString(in.DNSDomain)) {
+	if in.DNSDomain != "" && (len(in.DNSDomain) > 253 || !names.IsDNS(in.DNSDomain)) {
 		s.Fail("dns_domain", "invalid domain",
 			"%q is not a DNS name. It has lower-case letters, digits, '-' and '.', as in %q.", in.DNSDomain, defaultDNSDomain)
 	}

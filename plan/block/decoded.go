@@ -83,7 +83,10 @@ func Decode(p *Plan, in eval.Inputs) {
 			nodes[b.Labels[0]] = nodeValue(b, list)
 		}
 	}
-	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"])
+	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"], "")
+	for _, m := range modules.log.read {
+		p.module(m, profiles.of(m.address), version)
+	}
 	results := p.With("node", nodes)
 	for _, b := range p.Written["output"] {
 		o, _ := decodeOutput(p.Scope, b, results)
@@ -92,4 +95,16 @@ func Decode(p *Plan, in eval.Inputs) {
 	for _, b := range p.Written["check"] {
 		decodeCheck(p.Scope, b, results)
 	}
+}
+
+// module adds the nodes of a module, and its steps, which are for these nodes.
+func (p *Plan) module(m moduleRead, profiles profileSet, version string) {
+	for _, b := range m.blocks["node"] {
+		list, _ := decodeNodes(m.Scope, b, profiles, version)
+		for _, one := range list {
+			one.module = m.address
+		}
+		p.Machines = append(p.Machines, list...)
+	}
+	p.Steps = append(p.Steps, decodeSteps(m.Scope, m.blocks["step"], m.blocks["node"], m.address)...)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 )
 
 // guardSpec is what the service nodejoin-node of a node does between two applies.
@@ -32,7 +33,7 @@ func (j *settingJudge) guard() {
 	if path == "" {
 		return
 	}
-	if why := BadPath("windows", path); why != "" {
+	if why := names.BadPath("windows", path); why != "" {
 		j.Fail("textfile", "invalid path", "%q cannot be a file on windows: %s.", path, why)
 	} else if !strings.HasSuffix(path, ".prom") {
 		j.Fail("textfile", "invalid path", "%q does not end in .prom, so windows_exporter would not read it.", path)

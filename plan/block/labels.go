@@ -4,7 +4,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
@@ -19,29 +18,7 @@ func sameTaint(list []kube.Taint, t kube.Taint) int {
 	return slices.IndexFunc(list, func(o kube.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 }
 
-var (
-	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
-	dnsName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
-)
-
-// badLabel says why key=value is not a Kubernetes label; "" if it is one (apimachinery
-// pkg/util/validation: IsQualifiedName, IsValidLabelValue).
-func badLabel(key, value string) string {
-	prefix, name, slash := strings.Cut(key, "/")
-	if !slash {
-		name = key
-	} else if len(prefix) > 253 || !dnsName.MatchString(prefix) {
-		return "the part before the slash must be a DNS name in lower case"
-	}
-	if !labelName.MatchString(name) {
-		return "a name has 1 to 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
-	}
-	if value != "" && !labelName.MatchString(value) {
-		return "a value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
-	}
-	return ""
-}
+var stepNameRE = regexp.MustCompile(`^[a-z0-9_]+$`)
 
 // ownLabels are set by the kubelet itself, from what it runs on (kubernetes
 // pkg/kubelet/kubelet_node_status.go).

@@ -100,10 +100,11 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "locals", Open: true, Doc: "named values"},
 	{Name: "data", Labels: []string{"kind", "name"}, Doc: "a value that is read on the controller. It is shown in the " +
 		"plan with a digest, and a saved plan is refused when it has changed", Kinds: dataSpecs},
-	{Name: "module", Labels: []string{"name"}, Doc: "values and profiles from a folder of its own, which several " +
-		"plans can share. The folder has *.join.hcl files with the blocks variable, locals, output, check, profile and " +
-		"module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. A profile is named as " +
-		"profile = module.NAME.profile.PROFILE, by nodes and with inherits by profiles", Attrs: []eval.Attr{
+	{Name: "module", Labels: []string{"name"}, Doc: "a part of a plan in a folder of its own, which several " +
+		"plans can share. The folder has *.join.hcl files with the blocks variable, locals, output, check, profile, " +
+		"node, step and module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. A profile is " +
+		"named as profile = module.NAME.profile.PROFILE, by nodes and with inherits by profiles. The module's nodes are " +
+		"nodes of the plan, whose steps are for them too; its steps are for its own nodes", Attrs: []eval.Attr{
 		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\"; " +
 			"or an archive, \"https://HOST/PATH.tar.gz\", as Git servers have one of each tag; or an OCI artifact with an " +
 			"archive, \"oci://REGISTRY/REPOSITORY@sha256:DIGEST\""},

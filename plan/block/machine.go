@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/kube"
 )
@@ -23,6 +24,7 @@ type Machine struct {
 	Node
 	block   *hcl.Block
 	key     string // of for_each
+	module  string // address of the module that the block is in; "" = it is in the plan
 	Profile string // address of the one that the block names; "" = none
 	Range   hcl.Range
 	Reached hcl.Range // its connection block
@@ -145,7 +147,7 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 	m.Interface = all.adapter
 	nodeAddresses(s, m)
 	if m.DataDir != "" && m.OS != "" {
-		if why := BadPath(m.OS, m.DataDir); why != "" {
+		if why := names.BadPath(m.OS, m.DataDir); why != "" {
 			s.Fail("data_dir", "invalid path", "%q cannot be a folder on %s: %s.", m.DataDir, m.OS, why)
 		}
 	}
@@ -155,12 +157,12 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 
 // nodeName checks the name of the Node.
 func nodeName(m *Machine) {
-	if m.Name == "" || len(m.Name) <= longestNodeName && dnsName.MatchString(m.Name) {
+	if m.Name == "" || len(m.Name) <= longestNodeName && names.IsDNS(m.Name) {
 		return
 	}
 	why := "Names of Nodes have lower-case letters, digits, '-' and '.', and begin and end with a letter or digit " +
 		"(RFC 1123)."
-	if low := strings.ToLower(m.Name); low != m.Name && dnsName.MatchString(low) {
+	if low := strings.ToLower(m.Name); low != m.Name && names.IsDNS(low) {
 		why += " Use " + strconv.Quote(low) + ": the kubelet writes names in lower case."
 	}
 	if len(m.Name) > longestNodeName {

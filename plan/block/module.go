@@ -22,7 +22,7 @@ import (
 const maxModules = 10
 
 // moduleBlocks are the blocks that a module may have.
-var moduleBlocks = []string{"variable", "locals", "output", "check", "profile", "module"}
+var moduleBlocks = []string{"variable", "locals", "output", "check", "profile", "node", "step", "module"}
 
 // data are the module blocks as values that are read once their inputs are known.
 func (r *moduleReader) data(blocks []*hcl.Block) (list []eval.Datum) {
@@ -155,16 +155,17 @@ func (m *moduleCall) read(at hcl.Range, text string) bool {
 func (m *moduleCall) add(b *hcl.Block) {
 	sc := m.moduleReader.Scope
 	if !slices.Contains(moduleBlocks, b.Type) {
-		sc.Fail(b.DefRange, "block not in a module", "A module gives values and profiles and has no %s block; it has %s. "+
-			"Put this one into a file of the plan, and let it use the module's outputs and profiles.", b.Type,
+		sc.Fail(b.DefRange, "block not in a module", "A module has no %s block; it has %s. Put this one into a file of the "+
+			"plan, and let it use the module's outputs and profiles.", b.Type,
 			strings.ReplaceAll(eval.OneOf(moduleBlocks), " or ", " and "))
 		return
 	}
+	name := func(b *hcl.Block) string { return b.Labels[len(b.Labels)-1] } // of steps it is unique over all kinds
 	if len(b.Labels) > 0 {
 		for _, before := range m.blocks[b.Type] {
-			if before.Labels[0] == b.Labels[0] {
+			if name(before) == name(b) {
 				sc.Fail(b.DefRange, "duplicate name", "There is another %s %q at %s. Names must be unique, so that they can be "+
-					"referred to; rename one of them.", b.Type, b.Labels[0], sc.Files.Place(before.DefRange))
+					"referred to; rename one of them.", b.Type, name(b), sc.Files.Place(before.DefRange))
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/steps/kube"
 )
 
@@ -72,7 +73,7 @@ func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile
 	p.OwnMaxPods = p.maxPods
 	knownOS(s, "os", p.OS)
 	knownArch(s, "arch", p.arch)
-	if why := badAdapter(p.adapter); why != "" {
+	if why := names.BadAdapter(p.adapter); why != "" {
 		s.Fail("interface", "invalid adapter", "%q cannot be the name of a network adapter: %s.", p.adapter, why)
 	}
 	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
@@ -80,7 +81,7 @@ func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile
 			eval.OneOf(failures), eval.DidYouMean(f, failures))
 	}
 	for _, k := range slices.Sorted(maps.Keys(p.labels)) {
-		if why := badLabel(k, p.labels[k]); why != "" {
+		if why := names.BadLabel(k, p.labels[k]); why != "" {
 			s.FailAt(s.AtKey("labels", k), "invalid label", "%q = %q cannot be a label of a Node: %s.", k, p.labels[k], why)
 		}
 	}
@@ -92,7 +93,7 @@ func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile
 				cmp.Or(strings.TrimSpace(eval.DidYouMean(e, taintEffects)), "Use "+eval.OneOf(taintEffects)+"."))
 		}
 		if taint.Key != "" {
-			if why := badLabel(taint.Key, taint.Value); why != "" {
+			if why := names.BadLabel(taint.Key, taint.Value); why != "" {
 				t.Fail("key", "invalid taint", "%q = %q cannot be a taint of a Node: %s.", taint.Key, taint.Value, why)
 			}
 		}

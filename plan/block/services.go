@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/plan/recipe"
 )
 
@@ -36,7 +37,7 @@ func (j *settingJudge) services() {
 	j.oneOf("manager", managers)
 	j.oneOf("priority", slices.Sorted(maps.Keys(recipe.Priorities)))
 	if d := j.Str("log_dir"); d != "" {
-		if why := BadPath("windows", d); why != "" {
+		if why := names.BadPath("windows", d); why != "" {
 			j.Fail("log_dir", "invalid path", "%q cannot be a folder on windows: %s.", d, why)
 		}
 	}

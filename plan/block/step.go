@@ -21,6 +21,10 @@ type StepBlock struct {
 	Kind  *Kind
 	Name  string
 	on    map[*hcl.Block]bool // node blocks; nil = all
+	// module is the address of the module that the block is in, whose nodes it is for; "" = it is in the plan, and for
+	// those of modules too.
+	module string
+	scope  *eval.Scope
 	// Evaluated for some node, so that everything wrong with it was found.
 	Evaluated bool
 	// OfNode: it mentions its node, so it may differ between nodes of one system.
@@ -40,8 +44,8 @@ type Step struct {
 }
 
 // decodeSteps reads those parts of the step blocks that do not depend on a node. nodes are the
-// node blocks.
-func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
+// node blocks beside them; module is where they are, as StepBlock has it.
+func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block, module string) []*StepBlock {
 	var out []*StepBlock
 	for _, b := range blocks {
 		kind := KindSpecs()[b.Labels[0]]
@@ -55,7 +59,8 @@ func decodeSteps(sc *eval.Scope, blocks, nodes []*hcl.Block) []*StepBlock {
 					" and ")+"."))
 			continue
 		}
-		s := &StepBlock{Block: b, Kind: kind, Name: b.Labels[1], OfNode: source.Mentions(b.Body, "self")}
+		s := &StepBlock{Block: b, Kind: kind, Name: b.Labels[1], OfNode: source.Mentions(b.Body, "self"),
+			module: module, scope: sc}
 		if len(s.Name) > maxStepName {
 			sc.Fail(b.LabelRanges[1], "invalid name", "The name of a step has at most %d characters; this has %d.", maxStepName,
 				len(s.Name))
@@ -107,11 +112,14 @@ func stepNodes(sc *eval.Scope, a *hcl.Attribute, nodes []*hcl.Block) map[*hcl.Bl
 }
 
 // RunsOn reports whether the block is for a machine.
-func (b *StepBlock) RunsOn(m *Machine) bool { return b.on == nil || b.on[m.block] }
+func (b *StepBlock) RunsOn(m *Machine) bool {
+	return (b.module == "" || b.module == m.module) && (b.on == nil || b.on[m.block])
+}
 
 // DecodeStep evaluates a step block for a node: one result, or with for_each one
 // for each element. ok is false when something was wrong, which was reported.
-func DecodeStep(sc *eval.Scope, b *StepBlock, m *Machine, self cty.Value) (out []*Step, ok bool) {
+func DecodeStep(b *StepBlock, m *Machine, self cty.Value) (out []*Step, ok bool) {
+	sc := b.scope
 	ctx := sc.Ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{"self": self}
 	attrs, _ := b.Block.Body.JustAttributes()

@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/steps"
 )
 
@@ -164,7 +165,7 @@ func (r *argReader) checkPath(name string, v any) {
 	if !isText || steps.HasRef(text) || r.m.OS == "" {
 		return
 	}
-	if why := BadPath(r.m.OS, text); why != "" {
+	if why := names.BadPath(r.m.OS, text); why != "" {
 		r.Fail(name, "invalid path", "%q cannot be a path on %s: %s.", text, r.m.OS, why)
 	}
 }

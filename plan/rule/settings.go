@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/compat"
+	"nodejoin/plan/names"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps/host"
 )
@@ -80,7 +81,7 @@ func filePaths(p *block.Plan, m *block.Machine) {
 		if !strings.HasPrefix(key, "file ") || path == "" || m.OS == "" {
 			continue
 		}
-		if why := block.BadPath(m.OS, path); why != "" {
+		if why := names.BadPath(m.OS, path); why != "" {
 			p.Fail(b.Args["path"].At, "invalid path", "%q cannot be a path on %s: %s.", path, m.OS, why)
 		}
 	}

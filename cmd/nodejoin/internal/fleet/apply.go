@@ -149,7 +149,7 @@ current step and end. 'nodejoin fleet apply' starts again; what was done is not 
 		stop := map[string]any{"spec": map[string]any{"suspend": true}}
 		err = api.Merge(c.Context(), x.job(), stop)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no Job %s/%s", x.Namespace, x.Name)
+			return fmt.Errorf("the Job %s/%s does not exist", x.Namespace, x.Name)
 		}
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ exit code is that of the worst shard: as if one run had applied the plan to all 
 func (x *command) gather(ctx context.Context, api *cluster.Jobs) (Report, error) {
 	have, err := api.Get(ctx, x.job())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Report{}, fmt.Errorf("there is no Job %s/%s: 'nodejoin fleet apply' starts it", x.Namespace, x.Name)
+		return Report{}, fmt.Errorf("the Job %s/%s does not exist: 'nodejoin fleet apply' starts it", x.Namespace, x.Name)
 	}
 	if err != nil {
 		return Report{}, err

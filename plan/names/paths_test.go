@@ -1,4 +1,4 @@
-package block
+package names
 
 import (
 	"strings"

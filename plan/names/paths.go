@@ -1,4 +1,5 @@
-package block
+// Package names judges what machines and Kubernetes take as a name: paths, adapters, labels, DNS names.
+package names
 
 import (
 	"fmt"
@@ -81,9 +82,9 @@ func BadPath(os, p string) string {
 	return ""
 }
 
-// badAdapter says why no network adapter can have a name; "" if one can. Windows takes 256 characters
+// BadAdapter says why no network adapter can have a name; "" if one can. Windows takes 256 characters
 // (IF_MAX_STRING_SIZE of ipifcons.h), Linux less.
-func badAdapter(name string) string {
+func BadAdapter(name string) string {
 	switch {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		return "it holds a control character or is not UTF-8 text"
