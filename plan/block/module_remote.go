@@ -30,7 +30,7 @@ func (m *moduleCall) literal(name, example string) (string, bool) {
 	at := m.Attrs[name]
 	v, list := at.Expr.Value(nil)
 	if list.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-		m.Section.Fail(name, "invalid source", "The argument %q takes a literal string: what a plan consists of does not "+
+		m.Fail(name, "invalid source", "The argument %q takes a literal string: what a plan consists of does not "+
 			"depend on values. Write for example %s.", name, example)
 		return "", false
 	}
@@ -41,7 +41,7 @@ func (m *moduleCall) literal(name, example string) (string, bool) {
 func (m *moduleCall) onlyRemote() {
 	for _, name := range remoteArguments {
 		if m.Has(name) {
-			m.Section.Fail(name, "argument without effect", "The argument %q is for a module that is read from an address; "+
+			m.Fail(name, "argument without effect", "The argument %q is for a module that is read from an address; "+
 				"this one is a folder beside the plan. Remove it.", name)
 		}
 	}
@@ -60,23 +60,23 @@ func (m *moduleCall) fetch(text string) (*source.Files, bool) {
 			return nil, false
 		}
 		if !filepath.IsLocal(filepath.FromSlash(inner)) {
-			m.Section.Fail("path", "invalid path", "%q is not a folder of the module's archive. Write for example "+
+			m.Fail("path", "invalid path", "%q is not a folder of the module's archive. Write for example "+
 				"\"modules-1.2.0/windows\".", inner)
 			return nil, false
 		}
 	}
 	switch {
 	case sc.Files.Confined:
-		m.Section.Fail("source", "module refused", "With --untrusted nothing is read over the network. Put the module's "+
+		m.Fail("source", "module refused", "With --untrusted nothing is read over the network. Put the module's "+
 			"folder beside the plan.")
 		return nil, false
 	case sc.Module == nil:
-		m.Section.Fail("source", "module refused", "No module is read over the network here.")
+		m.Fail("source", "module refused", "No module is read over the network here.")
 		return nil, false
 	}
 	dir, err := sc.Module(r)
 	if err != nil {
-		m.Section.Fail("source", "module not read", "The module %q cannot be read: %s.", m.Block.Labels[0],
+		m.Fail("source", "module not read", "The module %q cannot be read: %s.", m.Block.Labels[0],
 			strings.TrimSuffix(err.Error(), "."))
 		return nil, false
 	}
@@ -95,7 +95,7 @@ func shownName(r source.Remote) string {
 // remote is where the module is, with its digest. What is wrong is reported.
 func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 	fail := func(name, summary, format string, args ...any) (source.Remote, bool) {
-		m.Section.Fail(name, summary, format, args...)
+		m.Fail(name, summary, format, args...)
 		return source.Remote{}, false
 	}
 	if rest, oci := strings.CutPrefix(text, "oci://"); oci {
@@ -132,7 +132,7 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 
 func (m *moduleCall) withoutDigest() (source.Remote, bool) {
 	if !m.Misspelt("sha256") {
-		m.Section.Fail("source", "module without a digest", "What an address gives may be something else tomorrow. Give "+
+		m.Fail("source", "module without a digest", "What an address gives may be something else tomorrow. Give "+
 			"the sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
 	}
 	return source.Remote{}, false
