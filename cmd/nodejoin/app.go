@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +40,8 @@ type app struct {
 	format       string // --format
 	junit        string // --junit
 	reportFile   string // --report
+	metrics      string // --metrics
+	began        time.Time
 	debug        bool
 	logFile      string // --log-file
 	log          *runlog.Log

@@ -62,6 +62,7 @@ applied, without asking. It is refused if the plan or its hosts have changed sin
 	a.runFlags(c)
 	a.junitFlag(c)
 	a.reportFlag(c)
+	a.metricsFlag(c)
 	a.changeFlags(c)
 	f := c.Flags()
 	f.BoolVar(&x.auto, "auto-approve", false, "do not ask for approval")
@@ -267,6 +268,7 @@ func (x *applyCommand) writeFiles(r applied) int {
 	}
 	return x.written(r.code(), errors.Join(
 		report.WriteJUnit(x.junit, x.titled("nodejoin apply"), report.AppliedCases(r.report, r.summary)),
+		x.writeMetrics("apply", x.args, r.code(), r.report, r.summary),
 		report.WriteHTML(x.reportFile, page.OfApply(r.report, hosts, failures, x.full))))
 }
 

@@ -28,12 +28,18 @@ func planArg(args []string) string {
 	return args[0]
 }
 
-// planName is the plan's path, or the name of the current folder, with the environment.
-func (a *app) planName(args []string) string {
+// namedPlan is the plan's path, or the name of the current folder.
+func namedPlan(args []string) string {
 	name := planArg(args)
 	if path, err := planPath(args); err == nil && name == "." {
 		name = filepath.Base(path)
 	}
+	return name
+}
+
+// planName is the plan's path, or the name of the current folder, with the environment.
+func (a *app) planName(args []string) string {
+	name := namedPlan(args)
 	if a.environment != "" {
 		name += " (environment " + a.environment + ")"
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,33 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/flagvalue"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/kube"
 )
-
-// oneOf is a flag that has one of a few values.
-type oneOf struct {
-	value  *string
-	values []string
-}
-
-func (o oneOf) String() string {
-	if o.value == nil {
-		return ""
-	}
-	return *o.value
-}
-
-func (o oneOf) Type() string      { return "string" }
-func (o oneOf) Choices() []string { return o.values }
-
-func (o oneOf) Set(s string) error {
-	if !slices.Contains(o.values, s) {
-		return fmt.Errorf("it must be %s", strings.Join(o.values[:len(o.values)-1], ", ")+" or "+o.values[len(o.values)-1])
-	}
-	*o.value = s
-	return nil
-}
 
 // someOf is a flag with states of nodes, separated by commas.
 type someOf []string
@@ -105,29 +81,15 @@ func drainFlags(c *cobra.Command, o *kube.DrainOptions) {
 // boundFlag is a flag with a bound in time.
 func boundFlag(c *cobra.Command, value *time.Duration, fallback time.Duration, name, help string) {
 	*value = fallback
-	c.Flags().Var((*bound)(value), name, help)
-}
-
-// bound is a flag of more than 0 and at most a day.
-type bound time.Duration
-
-func (d *bound) String() string { return time.Duration(*d).String() }
-func (d *bound) Type() string   { return "duration" }
-
-func (d *bound) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 || v > 24*time.Hour {
-		return errors.New("it must be a duration from more than 0 to 24h")
-	}
-	*d = bound(v)
-	return nil
+	c.Flags().Var((*flagvalue.Bound)(value), name, help)
 }
 
 // formatFlag chooses between text and other forms of a result.
 func (a *app) formatFlag(c *cobra.Command, others ...string) {
 	a.format = "text"
 	values := append([]string{"text"}, others...)
-	c.Flags().Var(oneOf{&a.format, values}, "format", "form of the result: "+strings.Join(values, ", "))
+	c.Flags().Var(flagvalue.OneOf{Value: &a.format, Values: values}, "format",
+		"form of the result: "+strings.Join(values, ", "))
 }
 
 // junitFlag writes the result as tests for a CI system, besides what the command prints.
@@ -138,6 +100,12 @@ func (a *app) junitFlag(c *cobra.Command) {
 // reportFlag writes the result as a page for people, besides what the command prints.
 func (a *app) reportFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.reportFile, "report", "", "also write the result as one HTML page into `file`")
+}
+
+// metricsFlag writes numbers of the run for Prometheus.
+func (a *app) metricsFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.metrics, "metrics", "",
+		"also write metrics for Prometheus into `file`, for the textfile collector of node_exporter")
 }
 
 // runFlags are those of every command that connects to hosts.
@@ -155,6 +123,6 @@ func (a *app) outputFlags(c *cobra.Command) {
 	f.BoolVar(&a.debug, "debug", false, "log what happens on standard error")
 	f.StringVar(&a.logFile, "log-file", "", "append what happens to `file`, as JSON lines without secrets")
 	a.display = "auto"
-	f.Var(oneOf{&a.display, []string{"auto", "plain", "quiet"}}, "display",
+	f.Var(flagvalue.OneOf{Value: &a.display, Values: []string{"auto", "plain", "quiet"}}, "display",
 		"progress on standard error: auto, plain or quiet")
 }

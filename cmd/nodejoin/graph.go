@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/draw"
+	"nodejoin/cmd/nodejoin/internal/flagvalue"
 	"nodejoin/plan"
 )
 
@@ -25,7 +26,7 @@ and the path of steps that took longest in the last runs on this computer.`,
 	}
 	a.planFlags(c)
 	a.untrustedFlag(c)
-	c.Flags().Var(oneOf{&format, []string{"dot", "mermaid", "html"}}, "format",
+	c.Flags().Var(flagvalue.OneOf{Value: &format, Values: []string{"dot", "mermaid", "html"}}, "format",
 		"dot, mermaid or html (one page, with search)")
 	a.targetFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

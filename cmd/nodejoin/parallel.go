@@ -5,22 +5,8 @@ import (
 	"strconv"
 
 	"nodejoin/cmd/nodejoin/internal/atonce"
+	"nodejoin/cmd/nodejoin/internal/flagvalue"
 )
-
-// positive is a flag with a whole number, at least 1.
-type positive int
-
-func (p *positive) String() string { return strconv.Itoa(int(*p)) }
-func (p *positive) Type() string   { return "int" }
-
-func (p *positive) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		return errors.New("it must be a whole number, at least 1")
-	}
-	*p = positive(n)
-	return nil
-}
 
 // parallelFlag is how many hosts are worked on at once, or auto.
 type parallelFlag struct {
@@ -42,7 +28,7 @@ func (p *parallelFlag) Set(s string) error {
 	if s == "auto" {
 		return nil
 	}
-	if (*positive)(&p.n).Set(s) != nil {
+	if (*flagvalue.Positive)(&p.n).Set(s) != nil {
 		return errors.New("it must be auto, or a whole number of at least 1")
 	}
 	return nil

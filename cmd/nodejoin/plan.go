@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -51,6 +52,7 @@ changed anywhere. With --detailed-exitcode the exit code is 2 if changes are pen
 	f := c.Flags()
 	a.formatFlag(c, "markdown")
 	a.reportFlag(c)
+	a.metricsFlag(c)
 	f.BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if changes are pending, with 0 if there are none")
 	f.BoolVar(&x.full, "full", false, "show each host by itself, the contents of new files and the steps without changes")
 	f.StringVar(&x.out, "out", "", "save the plan in `file`, for 'nodejoin apply FILE'")
@@ -72,7 +74,12 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 		page.Tables = append(page.Tables, report.TableOf("Data", ui.DataRows(compiled.Data)))
 	}
 	page.Data = jsonout.OfPlan(compiled, ui.OnlyStates(found, x.only))
-	if code := x.written(exitOK, report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full))); code != exitOK {
+	code := reportCode(found)
+	if code == exitOK && x.detailed && found.Pending() > 0 {
+		code = exitPending
+	}
+	if code := x.written(exitOK, errors.Join(report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full)),
+		x.writeMetrics(c.Name(), args, code, found, nil))); code != exitOK {
 		return exitError(code)
 	}
 	if code := x.reportProblems(found, x.findings); code != exitOK {

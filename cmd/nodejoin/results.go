@@ -5,12 +5,20 @@ import (
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/report"
+	"nodejoin/cmd/nodejoin/internal/runmetrics"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps/engine"
 )
 
 // page is the page of --report for a command; the command fills it.
 func (a *app) page(command string, args []string) report.HTML {
 	return report.HTML{Command: "nodejoin " + command, Plan: a.planName(args), Version: version, At: time.Now()}
+}
+
+// writeMetrics writes the file of --metrics.
+func (a *app) writeMetrics(command string, args []string, code int, r *engine.Report, sum *engine.Summary) error {
+	return runmetrics.Write(a.metrics, runmetrics.Run{Command: command, Plan: namedPlan(args), Environment: a.environment,
+		Version: version, Began: a.began, Code: code, Report: r, Summary: sum})
 }
 
 // titled is the title of a result, with its environment.

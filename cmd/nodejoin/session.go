@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -61,6 +62,7 @@ func (p *progress) emit(e event.Event) {
 
 // beginLog starts the log that --log-file and --debug ask for.
 func (a *app) beginLog(c *cobra.Command, _ []string) (err error) {
+	a.began = time.Now()
 	var debug io.Writer
 	if a.debug {
 		debug = a.term.Err

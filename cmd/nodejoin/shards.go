@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/flagvalue"
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
@@ -30,7 +31,7 @@ and the number of shards decide its shard, nothing else. No host and no cluster 
 	}
 	a.planFlags(c)
 	a.untrustedFlag(c)
-	c.Flags().Var((*positive)(&x.count), "count", "how many shards")
+	c.Flags().Var((*flagvalue.Positive)(&x.count), "count", "how many shards")
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON on standard output")
 	return c
 }

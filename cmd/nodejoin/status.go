@@ -42,6 +42,7 @@ With --detailed-exitcode the exit code is 2 if a node is drifted, unfinished or 
 	c.Flags().BoolVar(&x.detailed, "detailed-exitcode", false, "exit with 2 if a node is not in sync, else with 0")
 	a.formatFlag(c, "markdown")
 	a.reportFlag(c)
+	a.metricsFlag(c)
 	c.Flags().Var((*someOf)(&x.only), "only", "show only nodes in these `states`: "+strings.Join(ui.States, ", "))
 	return c
 }

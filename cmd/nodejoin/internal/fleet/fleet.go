@@ -74,10 +74,7 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 		return nil, err
 	}
 	f := &Fleet{Options: o, Environment: p.Environment, Nodes: len(p.Nodes)}
-	if p.Cluster == nil {
-		return nil, errors.New("the plan has no cluster block: the pods of a fleet need rights that a cluster gives")
-	}
-	if p.Cluster.Sandbox != "" {
+	if p.Cluster != nil && p.Cluster.Sandbox != "" {
 		return nil, errors.New("the plan's cluster is a sandbox: a fleet runs in a real one")
 	}
 	for _, n := range p.Nodes {
@@ -89,9 +86,10 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 	if f.Files, f.Values, err = readFiles(p.Dir, root, files); err != nil {
 		return nil, err
 	}
-	f.Kubeconfig = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home)
-	f.Ports = ports(p)
-	f.Rules = rules(p)
+	f.Kubeconfig, f.Ports = Path{At: homeFolder + "/.kube/config"}, ports(p)
+	if p.Cluster != nil {
+		f.Kubeconfig, f.Rules = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home), rules(p)
+	}
 	return f, nil
 }
 
@@ -117,7 +115,10 @@ func (f *Fleet) reaches(n plan.Node) error {
 
 // ports are those that the pods connect to.
 func ports(p *plan.Compiled) []int {
-	out := []int{22, 443, portOf(p.Cluster.APIServer)}
+	out := []int{22, 443, 6443}
+	if p.Cluster != nil {
+		out = append(out, portOf(p.Cluster.APIServer))
+	}
 	for _, n := range p.Nodes {
 		if c := n.Connection.SSH; c.Port != 0 {
 			out = append(out, c.Port)

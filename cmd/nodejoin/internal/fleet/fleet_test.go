@@ -139,6 +139,28 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestWithoutCluster: a plan whose nodes join nothing needs no rights but those to write results.
+func TestWithoutCluster(t *testing.T) {
+	c, dir, read := load(t, map[string]string{"a.join.hcl": "node \"a\" {\n os = \"linux\"\n" +
+		" connection \"ssh\" { host = \"h\" }\n}\nstep \"file\" \"f\" {\n path = \"/x\"\n content = \"\"\n}\n"})
+	f, err := New(options, c, dir, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := f.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if strings.HasPrefix(o.Kind, "ClusterRole") || o.Namespace == "kube-system" {
+			t.Errorf("%s", o)
+		}
+	}
+	if f.Kubeconfig.At != "/home/nodejoin/.kube/config" {
+		t.Errorf("kubeconfig: %+v", f.Kubeconfig)
+	}
+}
+
 // TestRefused: what a pod could not do is refused where the fleet is made.
 func TestRefused(t *testing.T) {
 	with := func(change func(*Options)) Options {
@@ -167,7 +189,7 @@ func TestRefused(t *testing.T) {
 		{options, text("port = 2222", `identity = ["/etc/keys/id"]`),
 			`node "win-0" has the file /etc/keys/id: the pods of a fleet have keys and known_hosts in ~/.ssh`},
 		{options, map[string]string{"a.join.hcl": "node \"a\" {\n os = \"linux\"\n connection \"local\" {}\n}\n" +
-			"step \"file\" \"f\" {\n path = \"/x\"\n content = \"\"\n}\n"}, "the plan has no cluster block"},
+			"step \"file\" \"f\" {\n path = \"/x\"\n content = \"\"\n}\n"}, `node "a" has the connection "local"`},
 		{options, text(`"ssh" {
     host = "win-${count.index}.example"
     port = 2222`, `"sandbox" {
