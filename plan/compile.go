@@ -88,6 +88,7 @@ func (p *Plan) Compile() (*Compiled, hcl.Diagnostics) {
 	return limits.within(&c.At, c.Waited, func() (*Compiled, hcl.Diagnostics) {
 		c.Extend(p.early.List)
 		out := c.run(p.alone)
+		out.texts = p.texts
 		list := c.Sorted()
 		if list.HasErrors() {
 			return nil, list

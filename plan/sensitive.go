@@ -2,7 +2,13 @@ package plan
 
 import (
 	"bytes"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -10,39 +16,61 @@ import (
 // it as sensitive, or has no such variable.
 func (p *Plan) Sensitive(name string) bool {
 	for _, b := range p.blocks["variable"] {
-		if b.Labels[0] != name {
-			continue
+		if b.Labels[0] == name {
+			return sensitive(b.Body)
 		}
-		attrs, _ := b.Body.JustAttributes() // inner blocks are no attributes
-		a := attrs["sensitive"]
-		if a == nil {
-			return false
-		}
-		v, diags := a.Expr.Value(nil)
-		return diags.HasErrors() || v.Type() != cty.Bool || !v.IsKnown() || v.IsNull() || v.True()
 	}
 	return true
 }
 
-// Shown returns the text of one of Files without the defaults of sensitive variables.
-func (p *Plan) Shown(name string) []byte {
-	f := p.Files()[name]
-	if f == nil {
-		return nil
+// sensitive reports whether a variable block says so, or may do so.
+func sensitive(variable hcl.Body) bool {
+	attrs, _ := variable.JustAttributes() // inner blocks are no attributes
+	a := attrs["sensitive"]
+	if a == nil {
+		return false
 	}
-	out := bytes.Clone(f.Bytes)
-	for _, b := range p.blocks["variable"] {
-		if b.DefRange.Filename != name || !p.Sensitive(b.Labels[0]) {
+	v, diags := a.Expr.Value(nil)
+	return diags.HasErrors() || v.Type() != cty.Bool || !v.IsKnown() || v.IsNull() || v.True()
+}
+
+// texts are the files of the plan and of its modules, by name.
+func (p *Plan) texts() (out []Text) {
+	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
+		if !IsFile(name) { // files of values may hold secrets
 			continue
 		}
-		attrs, _ := b.Body.JustAttributes()
-		if a := attrs["default"]; a != nil {
-			r := a.Expr.Range()
-			// Of the same length, so that later positions stay valid.
-			for i := r.Start.Byte; i < r.End.Byte && i < len(out); i++ {
-				if out[i] != '\n' {
-					out[i] = '*'
-				}
+		t := Text{Content: p.shown(name)}
+		if abs, err := filepath.Abs(name); err == nil {
+			name = abs
+		}
+		rel, err := filepath.Rel(p.files.Dir, name)
+		if err != nil || !filepath.IsLocal(rel) {
+			rel = filepath.Join("modules", filepath.Base(filepath.Dir(name)), filepath.Base(name))
+		}
+		t.Name = path.Clean(filepath.ToSlash(rel))
+		out = append(out, t)
+	}
+	return out
+}
+
+// shown is the text of one of Files without the defaults of sensitive variables.
+func (p *Plan) shown(name string) []byte {
+	f := p.Files()[name]
+	out := bytes.Clone(f.Bytes)
+	body, ok := f.Body.(*hclsyntax.Body)
+	if !ok {
+		return nil
+	}
+	for _, b := range body.Blocks {
+		a := b.Body.Attributes["default"]
+		if b.Type != "variable" || a == nil || !sensitive(b.Body) {
+			continue
+		}
+		// Of the same length, so that later positions stay valid.
+		for i := a.Expr.Range().Start.Byte; i < a.Expr.Range().End.Byte && i < len(out); i++ {
+			if out[i] != '\n' {
+				out[i] = '*'
 			}
 		}
 	}

@@ -36,6 +36,7 @@ type Compiled struct {
 	Images   []Image
 	Lock     *lock.File // nil = the plan has none
 	LockFile string     // path of the lock, whether it exists or not
+	texts    func() []Text
 	verify   *block.Verify
 	root     *signature.Root
 
@@ -45,6 +46,15 @@ type Compiled struct {
 	// Unread are addresses of data that was not read; what depends on it is not in the other fields. See Options.
 	Unread []string
 }
+
+// Text is a file of a plan or of its modules, without the defaults of sensitive variables.
+type Text struct {
+	Name    string // with slashes, from the plan's folder; files outside of it have the name of their folder alone
+	Content []byte
+}
+
+// Texts are the files of the plan and of its modules, by name.
+func (c *Compiled) Texts() []Text { return c.texts() }
 
 // Artifact is what the nodes of one platform install under one name.
 type Artifact struct {

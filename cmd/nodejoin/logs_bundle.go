@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/bundle"
@@ -36,10 +33,8 @@ func (a *app) newBugReport(ctx context.Context, args []string, c *plan.Compiled,
 	}
 	b := &bugReport{bundle.New(bundle.Secrets(p, opt.Vars, c, lookupEnv))}
 	b.Add("about.txt", bundle.About(version, c, now))
-	for _, name := range slices.Sorted(maps.Keys(p.Files())) {
-		if plan.IsFile(name) { // files of values may hold secrets
-			b.Add("plan/"+filepath.Base(name), string(p.Shown(name)))
-		}
+	for _, t := range c.Texts() {
+		b.Add("plan/"+t.Name, string(t.Content))
 	}
 	b.runs(a.planRuns(args))
 	return b, nil
