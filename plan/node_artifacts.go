@@ -22,7 +22,7 @@ import (
 // sources returns the artifacts that a machine's recipe needs; ok is false if one is missing or
 // wrong, which was reported.
 func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.Source, bool) {
-	out, ok := map[string]steps.Source{}, true
+	out, ok, near := map[string]steps.Source{}, true, m.Mirror == ""
 	for _, name := range names {
 		if name == recipe.AgentArtifact {
 			src, good := c.agent(m)
@@ -41,6 +41,12 @@ func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.S
 		}
 		src, good := c.upstream(m, name, a)
 		out[name], ok = src, ok && good
+		near = near || a.Source.URL == "" && a.Source.File == ""
+	}
+	if ok && !near {
+		c.FailOn(m.Name, m.Range, "argument without effect", "Every artifact that node %q installs has its own url or "+
+			"file, so nothing is fetched from its mirror. Remove the argument \"mirror\" of the node or its profile, or the "+
+			"url or file of the artifacts that the mirror holds.", m.Name)
 	}
 	return out, ok
 }
@@ -160,12 +166,15 @@ func (c *compiler) upstream(m *block.Machine, name string, a *block.Artifact) (s
 		src.File, c.used["mirror"] = filepath.Join(c.Mirror.Path, file), true
 		w.From, w.Address = src, "mirror:"+file
 	case c.Mirror != nil:
-		src.URL, c.used["mirror"] = c.Mirror.Address(file), true
+		src.URL, c.used["mirror"] = block.InMirror(c.Mirror.URL, file), true
 		if address == "" {
 			w.From, w.Address = src, steps.ShowURL(src.URL)
 		}
 	default:
 		src.URL = address
+	}
+	if m.Mirror != "" { // the lock has it from where the plan has it
+		src.File, src.URL = "", block.InMirror(m.Mirror, file)
 	}
 	w.Source = src
 	return c.digest(m, a, w), true

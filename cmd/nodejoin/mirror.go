@@ -112,7 +112,8 @@ func (x *mirrorCommand) compare(ctx context.Context, f mirror.Target, items []mi
 		case ctx.Err() != nil:
 			return exitError(exitInterrupted)
 		case err != nil:
-			return err
+			x.problems([]ui.Problem{mirror.Unchecked(it, err)}, nil)
+			return exitError(exitFailed)
 		case state == mirror.There:
 			continue
 		}

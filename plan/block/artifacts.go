@@ -1,9 +1,7 @@
 package block
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -85,64 +83,4 @@ func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact
 		out[name] = append(out[name], a)
 	}
 	return out
-}
-
-// decodeMirror reads the mirror block; nil when there is none.
-func decodeMirror(sc *eval.Scope, blocks []*hcl.Block) *mirror {
-	var out *mirror
-	for _, b := range blocks {
-		out = &mirror{Range: b.DefRange}
-		s := sc.Section(Root("mirror"), b, sc.Ctx)
-		mirrorAddress(s)
-		switch {
-		case s.Has("path") && s.Has("url"):
-			s.Fail("url", "arguments exclude each other",
-				"A mirror is a folder of the controller (path), or a web server or registry (url). Remove one of the two.")
-		case !s.Has("path") && !s.Has("url") && !s.Misspelt("path") && !s.Misspelt("url"):
-			s.FailAt(b.DefRange, "missing argument", "There is neither \"path\" nor \"url\", so the mirror is nowhere.")
-		case strings.ContainsAny(s.Str("url"), "?#"):
-			s.Fail("url", "invalid URL", "The names of the files are added to the address of a mirror, so it ends "+
-				"with a path.")
-		}
-		if s.Str("path") != "" {
-			out.Path = sc.Files.Home(s.Str("path"))
-		}
-		if s.OK {
-			out.URL = s.Str("url")
-		}
-	}
-	return out
-}
-
-var ociRepository = regexp.MustCompile(`^oci://[^/@?#:]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
-
-// mirrorAddress checks the address of a mirror: a folder of a web server, or a repository of a registry.
-func mirrorAddress(s *eval.Section) {
-	switch text := s.Str("url"); {
-	case !strings.HasPrefix(text, "oci:"):
-		webAddress(s, "url")
-	case !ociRepository.MatchString(text):
-		s.Fail("url", "invalid URL", "%q is not a repository of a registry: oci://registry.example/nodejoin, in lower "+
-			"case and without a tag.", text)
-	}
-}
-
-var notTag = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
-
-// MirrorTag is the tag of a file in a registry.
-func MirrorTag(file string) string { return notTag.ReplaceAllString(file, "_") }
-
-// Address is where a mirror with a URL has a file: below it, or in a registry under the file's name as a tag.
-func (m *mirror) Address(file string) string {
-	if strings.HasPrefix(m.URL, "oci:") {
-		return m.URL + ":" + MirrorTag(file)
-	}
-	return strings.TrimRight(m.URL, "/") + "/" + file
-}
-
-// mirror is the mirror block.
-type mirror struct {
-	Path  string // of a folder, absolute
-	URL   string // of a web server's folder or a repository, if Path is ""; both "" = what is wrong was reported
-	Range hcl.Range
 }

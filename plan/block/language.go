@@ -23,6 +23,8 @@ var machineAttrs = []eval.Attr{
 	{Name: "data_dir", Typ: cty.String, Doc: "nodejoin's own folder on the machine; default by OS"},
 	{Name: "interface", Typ: cty.String, Doc: "network adapter whose IPv4 address is the machine's in the management " +
 		"network, for example \"Ethernet 2\"; default that of the default route"},
+	{Name: "mirror", Typ: cty.String, Doc: "address of a mirror near the machine, as url of the mirror block: the " +
+		"machine fetches its artifacts there instead, and the lock's digests count"},
 	{Name: "max_pods", Typ: cty.Number, Doc: "most pods on the node; default of the kubelet"},
 	{Name: "labels", Typ: eval.StrMap, Doc: "labels of the Node"},
 	{Name: "on_failure", Typ: cty.String, Doc: "what happens to a machine on which a step fails: \"keep\" leaves it " +

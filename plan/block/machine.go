@@ -31,6 +31,7 @@ type Machine struct {
 	Bad     bool      // something of it was reported; it is not expanded
 	IP      string
 	IP6     string    // address of IPv6; "" = none
+	Mirror  string    // address of one near it; "" = that of the plan
 	IPAt    hcl.Range // where the plan gives its address, if it does
 	IP6At   hcl.Range // where it gives that of IPv6
 	MaxPods int
@@ -144,7 +145,7 @@ func decodeNode(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, name string,
 	if !slices.Contains(architectures, m.Arch) {
 		s.OK = false
 	}
-	m.Interface = all.adapter
+	m.Interface, m.Mirror = all.adapter, all.mirror
 	nodeAddresses(s, m)
 	if m.DataDir != "" && m.OS != "" {
 		if why := names.BadPath(m.OS, m.DataDir); why != "" {

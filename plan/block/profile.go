@@ -22,6 +22,7 @@ type Profile struct {
 	known             bool   // a profile block that is there
 	OS, arch, dataDir string
 	adapter           string // the argument interface
+	mirror            string // address of one near the machine; "" = that of the plan
 	build             string
 	onFailure         string
 	maxPods           int
@@ -36,7 +37,7 @@ type Profile struct {
 func (p *Profile) over(base *Profile) *Profile {
 	out := &Profile{Section: p.Section, Names: p.Names, OwnMaxPods: p.OwnMaxPods, known: p.known, OS: cmp.Or(p.OS,
 		base.OS), arch: cmp.Or(p.arch, base.arch), dataDir: cmp.Or(p.dataDir, base.dataDir), build: cmp.Or(p.build,
-		base.build), adapter: cmp.Or(p.adapter, base.adapter),
+		base.build), adapter: cmp.Or(p.adapter, base.adapter), mirror: cmp.Or(p.mirror, base.mirror),
 		onFailure: cmp.Or(p.onFailure, base.onFailure), maxPods: p.maxPods, labels: map[string]string{}}
 	if out.maxPods == 0 {
 		out.maxPods = base.maxPods
@@ -68,7 +69,7 @@ var failures = []string{"keep", "rollback"}
 // machineArgs reads the arguments that profiles and nodes share.
 func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile {
 	p := &Profile{Section: s, OS: s.Str("os"), arch: s.Str("arch"), dataDir: s.Str("data_dir"), build: s.Str("build"),
-		adapter: s.Str("interface"), onFailure: s.Str("on_failure"),
+		adapter: s.Str("interface"), mirror: s.Str("mirror"), onFailure: s.Str("on_failure"),
 		maxPods: int(s.Int("max_pods", 1, 65535, 0)), labels: s.StrMap("labels")}
 	p.OwnMaxPods = p.maxPods
 	knownOS(s, "os", p.OS)
@@ -76,6 +77,7 @@ func machineArgs(s *eval.Section, ctx *hcl.EvalContext, version string) *Profile
 	if why := names.BadAdapter(p.adapter); why != "" {
 		s.Fail("interface", "invalid adapter", "%q cannot be the name of a network adapter: %s.", p.adapter, why)
 	}
+	mirrorAddress(s, "mirror")
 	if f := p.onFailure; f != "" && !slices.Contains(failures, f) {
 		s.Fail("on_failure", "unknown value", "%q is not a value of %q. Use %s.%s", f, "on_failure",
 			eval.OneOf(failures), eval.DidYouMean(f, failures))

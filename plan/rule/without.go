@@ -15,7 +15,7 @@ func withoutCluster(p *block.Plan, s *eval.Section) {
 	}
 	const why = "The argument %q is for the nodes of a cluster, and the plan has no cluster block, so it has no " +
 		"effect. Remove it, or add a cluster block."
-	for _, name := range []string{"labels", "max_pods", "waive"} {
+	for _, name := range []string{"labels", "max_pods", "mirror", "waive"} {
 		if s.Has(name) {
 			s.FailAt(s.Attrs[name].NameRange, "argument without effect", why, name)
 		}

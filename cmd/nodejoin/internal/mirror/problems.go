@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 )
 
@@ -34,6 +33,13 @@ func (m *Meter) Add(n int64) bool {
 // String is how much was read.
 func (m *Meter) String() string { return fmt.Sprintf("%d MB", m.read>>20) }
 
+// Unchecked is why a mirror cannot be compared with the lock.
+func Unchecked(it Item, err error) ui.Problem {
+	return ui.Problem{Level: "error", Summary: "the mirror cannot be read",
+		Detail: ui.CleanLine((&Error{it, err}).Error()) + ".", Remedy: "Check what --to names, the login at a registry, " +
+			"and the proxy of this machine (HTTPS_PROXY). Then run the command again."}
+}
+
 // Problems are the problems of single files.
 func Problems(err error) []ui.Problem {
 	list := []error{err}
@@ -44,11 +50,11 @@ func Problems(err error) []ui.Problem {
 	for _, err := range list {
 		var wrong *WrongBytesError
 		var of *Error
-		var answer *registry.AnswerError
+		var target *targetError
 		p := ui.Problem{Level: "error", Summary: "an artifact cannot be read", Detail: ui.CleanLine(err.Error()) + ".",
 			Remedy: "What was read so far stays. Run the command again to continue."}
 		switch {
-		case errors.As(err, &answer):
+		case errors.As(err, &target):
 			p.Summary = "the mirror cannot be written"
 			p.Remedy = "What was written so far stays. Run the command again to continue."
 		case !errors.As(err, &of):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
 
@@ -33,16 +34,23 @@ func (r *Registry) Check(ctx context.Context, it Item) (State, error) {
 func (r *Registry) Fill(ctx context.Context, items []Item) error {
 	return each(r.Parallel, items, func(it Item) error {
 		state, err := r.Check(ctx, it)
-		if err != nil || state == There {
-			return err
+		if err != nil {
+			return &targetError{err}
+		}
+		if state == There {
+			return nil
 		}
 		err = r.Repository.Write(ctx, r.artifact(it), func() (io.ReadCloser, error) {
 			body, err := r.OpenAt(ctx, it.From, 0, it.Size)
 			if err != nil {
-				return nil, err
+				return nil, &sourceError{err}
 			}
 			return &checked{r.meter(body), body, sha256.New(), it, 0}, nil
 		})
+		var source *sourceError
+		if err != nil && !errors.As(err, &source) {
+			err = &targetError{err}
+		}
 		if err != nil {
 			return err
 		}
@@ -68,11 +76,23 @@ func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.sum.Write(p[:n])
 	c.n += int64(n)
-	if c.n <= c.item.Size && err != io.EOF {
-		return n, err
+	if err != nil && err != io.EOF {
+		return n, &sourceError{err}
+	}
+	if c.n <= c.item.Size && err == nil {
+		return n, nil
 	}
 	if have := hex.EncodeToString(c.sum.Sum(nil)); c.n != c.item.Size || have != c.item.SHA256 {
-		return 0, &WrongBytesError{c.item.From.Name(), c.n, have, c.item.SHA256}
+		return 0, &sourceError{&WrongBytesError{c.item.From.Name(), c.n, have, c.item.SHA256}}
 	}
 	return n, err
 }
+
+// sourceError is why an artifact cannot be read, and targetError why the registry cannot be asked or written.
+type (
+	sourceError struct{ error }
+	targetError struct{ error }
+)
+
+func (e *sourceError) Unwrap() error { return e.error }
+func (e *targetError) Unwrap() error { return e.error }
