@@ -2,7 +2,6 @@ package acceptance_test
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,15 +16,17 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// TestLinuxNodeFromBundle: a bundle is made with images of distribution's registry, over TLS and with a login. The
-// plan is gone when a machine joins from it, and the machine cannot reach the registry: the real containerd imports
-// the images, a pod runs, and neither this machine nor the node sends a packet anywhere but to each other.
-func TestLinuxNodeFromBundle(t *testing.T) {
+// TestNodesFromBundle: a bundle is made with images of distribution's registry, over TLS and with a login. The plan is
+// gone when a Linux machine and a Windows machine under Wine join from it, and the Linux one cannot reach the
+// registry: the real containerd imports the images, a pod runs, and neither this machine, on which the Windows one
+// runs, nor the Linux one sends a packet anywhere but to each other.
+func TestNodesFromBundle(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
+	w := newBed(ctx, t, b.cluster)
 	site := filepath.Join(t.TempDir(), "site.tar")
-	serve := b.bundle(ctx, site)
+	serve := b.bundle(ctx, site, w.windowsHost())
 	args := []string{site, "--var", "dir=" + b.dir}
 	if out, code := released(t).output(ctx, t, "bundle", "--check", site, "--var", "dir="+b.dir); code != 0 {
 		t.Fatalf("bundle --check: exit code %d\n%s", code, out)
@@ -35,46 +36,37 @@ func TestLinuxNodeFromBundle(t *testing.T) {
 	}), outgoing(ctx, t, b.machine.Command)
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
+	w.wantJoined(ctx)
 	b.wantLinuxNode(ctx, "cgroupfs")
 	wantNothing(ctx, t, args)
 	b.wantServed(ctx, serve, corev1.PullNever)
-	for name, packets := range map[string]func() string{"this machine": here, "the node": there} {
+	for name, packets := range map[string]func() string{"this machine": here, "the Linux node": there} {
 		if sent := packets(); sent != "" {
 			t.Errorf("%s sent packets elsewhere:\n%s", name, sent)
 		}
 	}
 }
 
-// bundle makes a bundle of a join, and returns the name of the image for pods in it. Nothing that it was made from is
-// left.
-func (b *linuxBed) bundle(ctx context.Context, to string) (serve string) {
+// bundle makes a bundle of a join, and returns the name of the image for pods in it. more is text of the plan. Nothing
+// that the bundle was made from is left.
+func (b *linuxBed) bundle(ctx context.Context, to, more string) (serve string) {
 	b.t.Helper()
 	ca := newRegistryCA(b.t)
 	addr := ca.basic(ctx, b.t.TempDir())
 	layer := podLayer(b.t)
-	ca.pushImage(ctx, addr, "pause", layer, "/podimage")
+	ca.pushBoth(ctx, addr, "pause", layer, "/podimage")
 	ca.pushImage(ctx, addr, "serve", layer, "/podimage", "serve")
 	serve = addr + "/serve:1"
 	text := strings.Join([]string{strings.Replace(b.head(), sandboxImage, addr+"/pause:1", 1),
 		strings.Replace(b.linuxHost(), `labels = {`, fmt.Sprintf("images { pull = [%q] }\n  labels = {", serve), 1),
-		"variable \"dir\" {\n  type = string\n}\n"}, "\n")
+		more, "variable \"dir\" {\n  type = string\n}\n"}, "\n")
 	text = strings.ReplaceAll(text, `"`+b.dir, `"${var.dir}`)
 	args := writePlan(b.t, text)
-	docker := b.t.TempDir()
-	login := base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
-	if err := os.WriteFile(filepath.Join(docker, "config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, addr,
-		login), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	ca.logIn(addr)
 	for _, call := range [][]string{{"lock", "--images"}, {"bundle", "-o", to}} {
-		cmd := exec.CommandContext(ctx, string(released(b.t)), append(append(call, args...), "--var", "dir="+b.dir)...)
-		cmd.Env = append(environment(b.t), "DOCKER_CONFIG="+docker, "SSL_CERT_FILE="+ca.file("ca.pem"))
-		out, err := cmd.CombinedOutput()
-		noSecret(b.t, call[0], out)
-		if err != nil {
-			b.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		if out, code := ca.run(ctx, append(append(call, args...), "--var", "dir="+b.dir)...); code != 0 {
+			b.t.Fatalf("%s: exit code %d\n%s", call, code, out)
 		}
-		b.t.Logf("%s", out)
 	}
 	if err := os.RemoveAll(filepath.Dir(args[0])); err != nil {
 		b.t.Fatal(err)

@@ -14,12 +14,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,22 +200,64 @@ func (a *registryCA) basic(ctx context.Context, storage string) string {
 // byToken is a registry that sends who asks to another server for a token. That server gives one to the user.
 func (a *registryCA) byToken(ctx context.Context, storage string) string {
 	a.t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
+	at := a.serve(a.tokens(false))
+	return a.registry(ctx, storage, "token", a.tokenAuth(at), "")
+}
+
+// forEverybody is a registry behind a server with the same address for tokens: the user writes and everybody reads.
+// Clients refuse a token server that has another private address than the registry (go-containerregistry, bearer.go).
+func (a *registryCA) forEverybody(ctx context.Context, storage string) string {
+	a.t.Helper()
+	behind := &httputil.ReverseProxy{Transport: a.client("").Transport}
+	mux := http.NewServeMux()
+	mux.Handle("/token", a.tokens(true))
+	mux.Handle("/", behind)
+	at := a.serve(mux)
+	registry := a.registry(ctx, storage, "token", "  relativeurls: true\n"+a.tokenAuth(at), "")
+	behind.Rewrite = func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "https", Host: registry}) }
+	return at
+}
+
+func (a *registryCA) tokenAuth(at string) string {
+	return fmt.Sprintf("auth: {token: {realm: \"https://%s/token\", service: test, issuer: test, rootcertbundle: %s}}\n",
+		at, a.file("ca.pem"))
+}
+
+// tokens gives tokens to the user, and for reading to everybody if readable.
+func (a *registryCA) tokens(readable bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, login := r.BasicAuth()
+		scope := r.URL.Query().Get("scope")
+		everybody := readable && !login && strings.HasSuffix(scope, ":pull")
+		if (user != registryUser || password != registryPassword) && !everybody {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]string{"token": a.token(r.URL.Query().Get("scope"))})
-	}))
-	pair, err := tls.LoadX509KeyPair(a.file("basic.pem"), a.file("basic.key"))
+		_ = json.NewEncoder(w).Encode(map[string]string{"token": a.token(scope)})
+	})
+}
+
+// serve runs a server with TLS until the test ends, and returns its address.
+func (a *registryCA) serve(handler http.Handler) string {
+	a.t.Helper()
+	a.sign("server", false)
+	pair, err := tls.LoadX509KeyPair(a.file("server.pem"), a.file("server.key"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	host, _, err := net.SplitHostPort(a.listen)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, TLS: &tls.Config{Certificates: []tls.Certificate{pair}},
+		Config: &http.Server{Handler: handler, ReadHeaderTimeout: 30 * time.Second}}
 	server.StartTLS()
 	a.t.Cleanup(server.Close)
-	return a.registry(ctx, storage, "token", fmt.Sprintf("auth: {token: {realm: \"%s/token\", service: test, issuer: "+
-		"test, rootcertbundle: %s}}\n", server.URL, a.file("ca.pem")), "")
+	return server.Listener.Addr().String()
 }
 
 // token is a token for a scope, "repository:app:pull", as distribution's registry reads it.
@@ -260,22 +305,88 @@ func (a *registryCA) push(ctx context.Context, addr, name string) {
 	a.pushImage(ctx, addr, name, tarOf(a.t, map[string][]byte{"hello": []byte("hello")}, "hello"))
 }
 
-// pushImage writes an image of one layer that runs a command.
+// pushImage writes an image of one layer that runs a command on Linux.
 func (a *registryCA) pushImage(ctx context.Context, addr, name string, layer []byte, command ...string) {
 	a.t.Helper()
-	config, _ := json.Marshal(map[string]any{"architecture": "amd64", "os": "linux",
-		"config": map[string]any{"Entrypoint": command},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer)}}})
-	const media = "application/vnd.oci.image."
-	manifest, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": media + "manifest.v1+json",
-		"config": map[string]any{"mediaType": media + "config.v1+json", "digest": digestOf(config), "size": len(config)},
-		"layers": []any{map[string]any{"mediaType": media + "layer.v1.tar", "digest": digestOf(layer), "size": len(layer)}}})
-	for _, blob := range [][]byte{layer, config} {
+	text, _ := a.pushPlatform(ctx, addr, name, [][]byte{layer}, map[string]any{"os": "linux", "architecture": "amd64",
+		"config": map[string]any{"Entrypoint": command}})
+	a.pushManifest(ctx, addr, name, "1", imageMedia+"manifest.v1+json", text)
+}
+
+const imageMedia = "application/vnd.oci.image."
+
+// pushPlatform writes the layers and the configuration of an image, and returns its manifest with what refers to it.
+func (a *registryCA) pushPlatform(ctx context.Context, addr, name string, layers [][]byte, config map[string]any) (
+	text []byte, descriptor map[string]any) {
+	a.t.Helper()
+	ids, list := []string{}, []any{}
+	push := func(blob []byte, kind string) map[string]any {
 		at := a.send(ctx, http.MethodPost, "https://"+addr+"/v2/"+name+"/blobs/uploads/", "", nil, http.StatusAccepted)
 		a.send(ctx, http.MethodPut, at+"&digest="+digestOf(blob), "application/octet-stream", blob, http.StatusCreated)
+		return map[string]any{"mediaType": imageMedia + kind, "digest": digestOf(blob), "size": len(blob)}
 	}
-	a.send(ctx, http.MethodPut, "https://"+addr+"/v2/"+name+"/manifests/1", media+"manifest.v1+json", manifest,
-		http.StatusCreated)
+	for _, layer := range layers {
+		ids, list = append(ids, digestOf(layer)), append(list, push(layer, "layer.v1.tar"))
+	}
+	config["rootfs"] = map[string]any{"type": "layers", "diff_ids": ids}
+	conf, _ := json.Marshal(config)
+	text, _ = json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": imageMedia + "manifest.v1+json",
+		"config": push(conf, "config.v1+json"), "layers": list})
+	return text, map[string]any{"mediaType": imageMedia + "manifest.v1+json", "digest": digestOf(text),
+		"size": len(text), "platform": config}
+}
+
+func (a *registryCA) pushManifest(ctx context.Context, addr, name, tag, media string, text []byte) {
+	a.t.Helper()
+	a.send(ctx, http.MethodPut, "https://"+addr+"/v2/"+name+"/manifests/"+tag, media, text, http.StatusCreated)
+}
+
+// pushBoth writes an image for Linux, of one layer, and one for Windows with the same name.
+func (a *registryCA) pushBoth(ctx context.Context, addr, name string, layer []byte, command ...string) {
+	a.t.Helper()
+	var list []any
+	for _, of := range []map[string]any{{"os": "linux", "architecture": "amd64",
+		"config": map[string]any{"Entrypoint": command}}, {"os": "windows", "architecture": "amd64",
+		"os.version": "10.0.20348.2000"}} {
+		layers := [][]byte{layer}
+		if of["os"] == "windows" {
+			layers = [][]byte{} // only Windows itself unpacks its layers: Wine has no Host Compute Service
+		}
+		text, descriptor := a.pushPlatform(ctx, addr, name, layers, of)
+		a.pushManifest(ctx, addr, name, digestOf(text), imageMedia+"manifest.v1+json", text)
+		list = append(list, descriptor)
+	}
+	text, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": imageMedia + "index.v1+json",
+		"manifests": list})
+	a.pushManifest(ctx, addr, name, "1", imageMedia+"index.v1+json", text)
+}
+
+// logIn is what 'docker login' would leave for run.
+func (a *registryCA) logIn(addr string) {
+	a.t.Helper()
+	login := base64.StdEncoding.EncodeToString([]byte(registryUser + ":" + registryPassword))
+	if err := os.WriteFile(a.file("config.json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, addr, login),
+		0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// run runs nodejoin with the logins, and with the CA as the only one that this machine trusts.
+func (a *registryCA) run(ctx context.Context, args ...string) (out string, code int) {
+	a.t.Helper()
+	cmd := exec.CommandContext(ctx, string(released(a.t)), args...)
+	cmd.Env = append(environment(a.t), "DOCKER_CONFIG="+a.dir, "SSL_CERT_FILE="+a.file("ca.pem"),
+		"SSL_CERT_DIR=/dev/null")
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		a.t.Fatal(err)
+	}
+	noSecret(a.t, args[0], text)
+	if strings.Contains(string(text), registryPassword) {
+		a.t.Errorf("%s shows the password:\n%s", args[0], text)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
 func digestOf(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
