@@ -41,6 +41,7 @@ var notDrawn = map[string]string{
 	"profile/build":                      "of real machines; the connection of a sandbox has it instead",
 	"check*":                             "asked of the plan itself; no step comes of it",
 	"data*":                              "a value that the controller reads; no step comes of it",
+	"moved*":                             "a Node that another plan made: TestMovedNode",
 	"output*":                            "a value for the reader; no step comes of it",
 	"module*":                            "values that the compiler computes; no step comes of it",
 }
