@@ -41,6 +41,9 @@ type Kubernetes struct {
 
 	CgroupV1Fails bool // on Linux the kubelet exits on control groups v1 unless failCgroupV1 is false
 
+	// TokensOfNodes: its API server, which is not older, binds tokens to Nodes, and a policy knows the Node of a token.
+	TokensOfNodes bool
+
 	// kube-proxy on Windows
 
 	WinOverlayGate bool // overlay networks need the feature gate WinOverlay
@@ -93,6 +96,9 @@ var kubernetesTable = []kubernetesRow{
 		"kubernetes/kubernetes#122907: --config-dir needs no KUBELET_CONFIG_DROPIN_DIR_ALPHA any more"},
 	{func(k *Kubernetes) { k.JoinConfigV1Beta4 = true }, span{since: line{1, 31}},
 		"kubernetes v1.31 cmd/kubeadm/app/apis/kubeadm/v1beta4"},
+	{func(k *Kubernetes) { k.TokensOfNodes = true }, span{since: line{1, 33}},
+		"kubernetes pkg/features/kube_features.go: ServiceAccountTokenNodeBinding and ServiceAccountTokenPodNodeInfo are " +
+			"beta (on) 1.31 and 1.30, locked 1.33 and 1.32"},
 	{func(k *Kubernetes) { k.LogRunnerRotationFlags = true }, span{since: line{1, 34}},
 		"kubernetes v1.34 staging/src/k8s.io/component-base/logs/kube-log-runner"},
 	{func(k *Kubernetes) { k.WinOverlayGate = true }, span{until: line{1, 20}},

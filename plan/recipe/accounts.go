@@ -48,6 +48,9 @@ func (b *build) components() (out []component) {
 // accounts adds the accounts of the components.
 func (b *build) accounts() {
 	for _, c := range b.components() {
+		if len(c.account.Rules) > 0 && !b.kubernetes.TokensOfNodes {
+			c.account.Node = b.in.Node // it may change Nodes
+		}
 		b.add(c.id+"_account", "service_account", "Account of "+c.program, &c.account, "require")
 	}
 }

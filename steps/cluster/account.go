@@ -55,11 +55,19 @@ func bindingName(w kube.ServiceAccount) string {
 }
 
 func ruleText(r kube.Rule) string {
-	return fmt.Sprintf("%s %s", strings.Join(r.Verbs, ","), strings.Join(r.Resources, ","))
+	text := fmt.Sprintf("%s %s", strings.Join(r.Verbs, ","), strings.Join(r.Resources, ","))
+	if len(r.ResourceNames) > 0 {
+		text += " of " + strings.Join(r.ResourceNames, ",")
+	}
+	return text
 }
 
 // ServiceAccount compares the account with what is wanted.
 func (k *client) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (kube.ServiceAccountState, error) {
+	want, err := k.accountFor(ctx, want)
+	if err != nil {
+		return kube.ServiceAccountState{}, err
+	}
 	g, err := k.accountGap(ctx, want)
 	if err != nil {
 		return kube.ServiceAccountState{}, err
@@ -133,6 +141,10 @@ func (k *client) ownNodeGap(ctx context.Context, w kube.ServiceAccount) (gap []k
 
 // EnsureServiceAccount creates what is missing. A ClusterRole that nodejoin did not create is never changed.
 func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount) error {
+	w, err := k.accountFor(ctx, w)
+	if err != nil {
+		return err
+	}
 	g, err := k.accountGap(ctx, w)
 	if err != nil {
 		return err
@@ -153,8 +165,8 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 	}
 	if g.account {
 		_, err := k.core.ServiceAccounts(w.Namespace).Create(ctx,
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: ownership}},
-			create)
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace,
+				Labels: accountLabels(w)}}, create)
 		if err := made("ServiceAccount "+w.Namespace+"/"+w.Name, err); err != nil {
 			return err
 		}
@@ -169,7 +181,7 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 		return nil
 	}
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: w.Namespace, Name: w.Name}
-	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName(w), Labels: ownership},
+	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName(w), Labels: accountLabels(w)},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.ClusterRole},
 		Subjects: []rbacv1.Subject{subject}}
 	what := "ClusterRoleBinding " + b.Name
@@ -204,7 +216,7 @@ func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accoun
 		return fmt.Errorf("the %s to bind does not exist", what)
 	case g.role:
 		_, err := k.rbac.ClusterRoles().Create(ctx,
-			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: ownership},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.ClusterRole, Labels: accountLabels(w)},
 				Rules: policyRules(w.Rules)},
 			metav1.CreateOptions{FieldManager: k.manager})
 		if apierrors.IsAlreadyExists(err) {
@@ -229,19 +241,19 @@ func (k *client) ensureRole(ctx context.Context, w kube.ServiceAccount, g accoun
 func policyRules(rules []kube.Rule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rules {
-		out = append(out, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, Verbs: r.Verbs})
+		out = append(out, rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, Verbs: r.Verbs,
+			ResourceNames: r.ResourceNames})
 	}
 	return out
 }
 
-// uncovered returns the wanted rules that have does not grant in full. Rules for single objects
-// (resourceNames) grant nothing here.
+// uncovered returns the wanted rules that have does not grant in full.
 func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 	holds := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
-	granted := func(group, resource, verb string) bool {
-		return slices.ContainsFunc(have, func(h rbacv1.PolicyRule) bool {
-			return len(h.ResourceNames) == 0 && holds(h.APIGroups, group) && holds(h.Resources, resource) &&
-				holds(h.Verbs, verb)
+	// covers: rules for single objects grant those alone.
+	covers := func(have, want []string) bool {
+		return len(have) == 0 || len(want) > 0 && !slices.ContainsFunc(want, func(s string) bool {
+			return !slices.Contains(have, s)
 		})
 	}
 	var out []kube.Rule
@@ -250,7 +262,10 @@ func uncovered(have []rbacv1.PolicyRule, want []kube.Rule) []kube.Rule {
 		for _, g := range w.APIGroups {
 			for _, r := range w.Resources {
 				for _, v := range w.Verbs {
-					full = full && granted(g, r, v)
+					full = full && slices.ContainsFunc(have, func(h rbacv1.PolicyRule) bool {
+						return covers(h.ResourceNames, w.ResourceNames) && holds(h.APIGroups, g) && holds(h.Resources, r) &&
+							holds(h.Verbs, v)
+					})
 				}
 			}
 		}

@@ -82,7 +82,7 @@ func startControlPlane(t *testing.T, args ...string) *controlPlane {
 	p.start("kube-controller-manager", "--kubeconfig="+p.kubeconfig, "--leader-elect=false",
 		"--controllers=certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,"+
 			"node-ipam-controller,node-lifecycle-controller,token-cleaner-controller,namespace-controller,"+
-			"serviceaccount-controller",
+			"serviceaccount-controller,garbage-collector-controller",
 		"--cluster-signing-cert-file="+p.path("ca.crt"), "--cluster-signing-key-file="+p.path("ca.key"),
 		"--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/16", "--service-cluster-ip-range=10.96.0.0/16",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", freePort(t)))

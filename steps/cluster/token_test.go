@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodejoin/steps/kube"
@@ -36,6 +37,8 @@ func TestTokenBinding(t *testing.T) {
 				switch r.Method + " " + r.URL.Path {
 				case "GET /version":
 					reply(w, map[string]string{"gitVersion": c.version})
+				case "GET /api/v1/namespaces/ns/serviceaccounts/a.n":
+					status(w, 404, metav1.StatusReasonNotFound, "not found")
 				case "GET /api/v1/nodes/n":
 					reply(w, corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 						ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}})
@@ -85,26 +88,41 @@ func TestTokenBinding(t *testing.T) {
 	}
 }
 
-// TestEndTokens deletes the Secrets of one node, by their labels.
+// TestEndTokens deletes what ends with one node, by its labels, rights first.
 func TestEndTokens(t *testing.T) {
+	const roles = "/apis/rbac.authorization.k8s.io/v1/"
+	meta := metav1.ObjectMeta{Name: "x", UID: "s"}
+	inNamespace := meta
+	inNamespace.Namespace = "ns"
+	lists := map[string]any{
+		roles + "clusterrolebindings": rbacv1.ClusterRoleBindingList{Items: []rbacv1.ClusterRoleBinding{{ObjectMeta: meta}}},
+		roles + "clusterroles":        rbacv1.ClusterRoleList{Items: []rbacv1.ClusterRole{{ObjectMeta: meta}}},
+		"/api/v1/serviceaccounts":     corev1.ServiceAccountList{Items: []corev1.ServiceAccount{{ObjectMeta: inNamespace}}},
+		"/api/v1/secrets":             corev1.SecretList{Items: []corev1.Secret{{ObjectMeta: inNamespace}}},
+	}
 	var did []string
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			did = append(did, r.URL.Path)
+			if strings.Contains(r.URL.Path, "clusterroles/") { // the garbage collector was faster
+				status(w, 404, metav1.StatusReasonNotFound, "not found")
+				return
+			}
 			reply(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"})
 			return
 		}
 		q := r.URL.Query().Get("labelSelector")
-		if r.URL.Path != "/api/v1/secrets" || !strings.Contains(q, nodeLabel+"=n,") {
+		if lists[r.URL.Path] == nil || q != nodeLabel+"=n,"+tokenLabel+"=true" {
 			t.Error(r.URL)
 		}
-		reply(w, corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
-			Items: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns", UID: "s"}}}})
+		reply(w, lists[r.URL.Path])
 	})
 	if err := a.EndTokens(t.Context(), "n"); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"/api/v1/namespaces/ns/secrets/x"}, did); d != "" {
+	want := []string{roles + "clusterrolebindings/x", roles + "clusterroles/x", "/api/v1/namespaces/ns/serviceaccounts/x",
+		"/api/v1/namespaces/ns/secrets/x"}
+	if d := cmp.Diff(want, did); d != "" {
 		t.Error(d)
 	}
 }

@@ -22,6 +22,8 @@ var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnClus
 	Args: map[string]string{
 		"own_node": "the account changes only the Node that its token is bound to, and may renew that token: a " +
 			"ValidatingAdmissionPolicy and a Role, where the API server binds tokens to Nodes (Kubernetes 1.31 and newer)",
+		"node": "with own_node: where the API server cannot limit the account so, this Node has an account of its own, " +
+			"NAME.NODE, with a ClusterRole that allows changes of this Node only",
 	},
 	New: func() any { return &ServiceAccount{} }, Render: steps.Renders((*ServiceAccount).rendered)}
 
@@ -120,11 +122,12 @@ type ServiceAccount struct {
 	ClusterRole string      `json:"cluster_role" doc:"ClusterRole to bind"`
 	Rules       []kube.Rule `json:"rules,omitempty" doc:"rules of the ClusterRole, where nodejoin makes it"`
 	OwnNode     bool        `json:"own_node,omitempty"`
+	Node        string      `json:"node,omitempty"`
 }
 
 func (s *ServiceAccount) want() kube.ServiceAccount {
 	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules,
-		OwnNode: s.OwnNode}
+		OwnNode: s.OwnNode, Node: s.Node}
 }
 
 func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env) (steps.Change, error) {
@@ -248,13 +251,27 @@ func (s *ServiceAccountToken) rendered(to steps.RenderFor) (steps.Rendering, err
 }
 
 // rendered is the account with its role and binding, as steps/cluster creates them.
-func (s *ServiceAccount) rendered(steps.RenderFor) (steps.Rendering, error) {
+func (s *ServiceAccount) rendered(to steps.RenderFor) (steps.Rendering, error) {
+	if s.OwnNode && s.Node != "" {
+		own := s.want().OfNode()
+		out, err := (&ServiceAccount{Namespace: own.Namespace, Name: own.Name, ClusterRole: own.ClusterRole,
+			Rules: own.Rules}).rendered(to)
+		shared := *s
+		shared.Node = ""
+		other, errShared := shared.rendered(to)
+		other.Objects = append(other.Objects, out.Objects...)
+		return other, errors.Join(err, errShared)
+	}
 	out := []object{{"apiVersion": "v1", "kind": "ServiceAccount",
 		"metadata": object{"name": s.Name, "namespace": s.Namespace, "labels": ownership}}}
 	if len(s.Rules) > 0 {
 		var rules []any
 		for _, r := range s.Rules {
-			rules = append(rules, object{"apiGroups": r.APIGroups, "resources": r.Resources, "verbs": r.Verbs})
+			rule := object{"apiGroups": r.APIGroups, "resources": r.Resources, "verbs": r.Verbs}
+			if len(r.ResourceNames) > 0 {
+				rule["resourceNames"] = r.ResourceNames
+			}
+			rules = append(rules, rule)
 		}
 		out = append(out, object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
 			"metadata": object{"name": s.ClusterRole, "labels": ownership}, "rules": rules})

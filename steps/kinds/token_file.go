@@ -30,7 +30,7 @@ var tokenFileKind = steps.Kind{Name: "token_file", Place: steps.OnHost,
 type TokenFile struct {
 	Path       string `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Token      string `json:"token,omitempty"`
-	Account    string `json:"account" doc:"the token's account, NAMESPACE/NAME"`
+	Account    string `json:"account" doc:"the token's account, NAMESPACE/NAME; NAME.NODE in its place is right, too"`
 	NodeUID    string `json:"node_uid,omitempty" doc:"UID of the Node that the token ends with; default any or none"`
 	Kubeconfig string `json:"kubeconfig,omitempty" doc:"kubeconfig that names the file, for its renewal" path:"true"`
 }
@@ -60,7 +60,7 @@ func (f *TokenFile) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 	case have.Truncated:
 		c.Reason = "what is there is not a token"
 	case f.Token == "" || steps.HasRef(f.Token):
-		c.Reason = f.wrong(strings.TrimSpace(string(have.Content)), clock(e))
+		c.Reason = f.wrong(strings.TrimSpace(string(have.Content)), e.Node, clock(e))
 	case strings.TrimSpace(string(have.Content)) != f.Token:
 		c.Reason = "another token"
 	}
@@ -75,12 +75,12 @@ func (f *TokenFile) Check(ctx context.Context, r host.Reader, e *steps.Env) (ste
 }
 
 // wrong says why a token is not the one to have, "" if it is.
-func (f *TokenFile) wrong(text string, now time.Time) string {
+func (f *TokenFile) wrong(text, node string, now time.Time) string {
 	t, err := kube.ParseToken(text)
 	switch {
 	case err != nil:
 		return "what is there is not a token"
-	case t.Account != f.Account:
+	case !f.isOf(t, node):
 		return "the token is of another account, " + t.Account
 	case steps.HasRef(f.NodeUID):
 		return "the Node is not known yet"
@@ -88,6 +88,11 @@ func (f *TokenFile) wrong(text string, now time.Time) string {
 		return "the token does not end with the Node"
 	}
 	return ends(t, now, 0)
+}
+
+// isOf reports whether the token is of the account, or of the one that the Node has for itself in its place.
+func (f *TokenFile) isOf(t kube.Token, node string) bool {
+	return t.Account == f.Account || t.Account == kube.AccountOf(f.Account, node)
 }
 
 func (f *TokenFile) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {
@@ -123,12 +128,12 @@ func (f *TokenFile) renewed(ctx context.Context, h host.Host, e *steps.Env) (str
 	}
 	old := strings.TrimSpace(string(text[0]))
 	now := clock(e)
-	why := f.wrong(old, now)
+	why := f.wrong(old, e.Node, now)
 	if why == "" {
 		return old, nil // only its access is wrong
 	}
 	have, err := kube.ParseToken(old)
-	if err != nil || have.Account != f.Account || !have.Ends.IsZero() && !now.Before(have.Ends) {
+	if err != nil || !f.isOf(have, e.Node) || !have.Ends.IsZero() && !now.Before(have.Ends) {
 		return "", f.unrenewable(why)
 	}
 	at, err := parseKubeconfig(text[1])

@@ -220,13 +220,18 @@ type ServiceAccount struct {
 	Rules       []Rule
 	// OwnNode limits the account as the objects of OwnNode do, where the API server binds tokens to Nodes.
 	OwnNode bool
+	// Node has, with OwnNode, an account of its own (OfNode) where the API server cannot limit this one; "" = it uses
+	// this one all the same.
+	Node string
 }
 
 // Rule of a ClusterRole.
 type Rule struct {
 	APIGroups []string `json:"api_groups"`
 	Resources []string `json:"resources"`
-	Verbs     []string `json:"verbs"`
+	// ResourceNames are the objects that the rule is about; none = all.
+	ResourceNames []string `json:"resource_names,omitempty"`
+	Verbs         []string `json:"verbs"`
 }
 
 // ServiceAccountState is what is missing, in words; empty means complete.

@@ -17,6 +17,10 @@ type TokenRequest struct {
 	Node, UID string
 }
 
+// AccountOf is the name of the account that a Node has for itself where the API server cannot limit the account that
+// all Nodes share.
+func AccountOf(name, node string) string { return name + "." + node }
+
 // TokenSecret is the name of the Secret that stands for a Node where the API server binds no tokens to Nodes. It is
 // in the account's namespace, and the Node owns it.
 func TokenSecret(uid string) string { return "nodejoin-token-" + uid }
