@@ -2,9 +2,11 @@ package transport
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 
@@ -47,14 +49,21 @@ func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(don
 	if state.Have {
 		return nil
 	}
-	if err := s.send(ctx, f, src, blob, state.Temp, progress); err != nil {
+	if err := s.send(ctx, f, src, blob, state, progress); err != nil {
 		return err
 	}
 	return s.own(ctx, wire.MethodBlobEnd, blob, &wire.None{})
 }
 
-func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob wire.Blob, temp string,
+// send sends what the machine does not have of an artifact yet.
+func (s *sshConn) send(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
 	progress func(done, total int64)) error {
+	sum := steps.NewHash(blob.Algorithm)
+	from, err := already(f, sum, blob, state)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", src.File, err)
+	}
+	temp := state.Temp
 	c, err := s.files(ctx)
 	if err != nil {
 		return s.stageFailed(ctx, src, err)
@@ -62,8 +71,7 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 	alive, rest := s.watch("send an artifact")
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	sum := steps.NewHash(blob.Algorithm)
-	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, alive: alive, progress: progress}
+	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, done: from, alive: alive, progress: progress}
 	err = send(c, sftpPath(s.cfg.OS, temp), m)
 	have := hex.EncodeToString(sum.Sum(nil))
 	if !stop() {
@@ -92,6 +100,24 @@ func (s *sshConn) send(ctx context.Context, f io.Reader, src steps.Source, blob 
 		_ = c.Remove(sftpPath(s.cfg.OS, temp))
 	}
 	return err
+}
+
+// already reads what an earlier transfer left on the machine, if that is the beginning of the artifact, and returns
+// how many bytes these are.
+func already(f io.ReadSeeker, sum hash.Hash, blob wire.Blob, state wire.BlobState) (int64, error) {
+	if state.Part <= 0 || state.Part > blob.Size {
+		return 0, nil
+	}
+	begin := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(begin, sum), f, state.Part); err != nil {
+		return 0, err
+	}
+	if hex.EncodeToString(begin.Sum(nil)) == state.PartSHA256 {
+		return state.Part, nil
+	}
+	sum.Reset()
+	_, err := f.Seek(0, io.SeekStart)
+	return 0, err
 }
 
 // stageFailed distinguishes a lost connection from a machine that refuses the file.

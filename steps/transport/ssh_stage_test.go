@@ -126,6 +126,56 @@ func TestDropInStage(t *testing.T) {
 	}
 }
 
+// TestStageResumes: a transfer that was cut continues where it ended, unless what arrived is not what was sent.
+func TestStageResumes(t *testing.T) {
+	const size = 12 << 20
+	for name, change := range map[string]func(b []byte) []byte{
+		"cut":      nil,
+		"damaged":  func(b []byte) []byte { b[100]++; return b },
+		"too long": func(b []byte) []byte { return append(b, make([]byte, size)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.place(t)
+			cut := sshtest.NewProxy(t, m.addr, 0)
+			cut.CutAt = 9 << 20
+			src := artifact(t, size)
+			conn := m.dial(t, m.config(cut.Addr))
+			if err := conn.Stage(t.Context(), src, nil); !errors.Is(err, ErrDropped) {
+				t.Fatalf("%v, want ErrDropped", err)
+			}
+			_ = conn.Close()
+			blob := filepath.Join(m.dir, "blobs", src.SHA256)
+			if change != nil {
+				b, err := os.ReadFile(blob + ".part")
+				if err == nil {
+					err = os.WriteFile(blob+".part", change(b), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			rest := sshtest.NewProxy(t, m.addr, 0)
+			rest.CutAt = 1 << 40
+			first, last := int64(-1), int64(0)
+			if err := m.dial(t, m.config(rest.Addr)).Stage(t.Context(), src, func(done, _ int64) {
+				if last = done; first < 0 {
+					first = done
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if have, err := fileDigest(blob); err != nil || have != src.SHA256 || last != size {
+				t.Fatalf("staged: %s, %v; progress ended at %d", have, err, last)
+			}
+			sent, whole := rest.Sent.Load(), int64(size)
+			if resumed := sent < whole*3/4; resumed != (change == nil) || resumed != (first > 1<<20) {
+				t.Errorf("%d of %d bytes were sent, the first progress was %d", sent, whole, first)
+			}
+		})
+	}
+}
+
 func TestCancelInStage(t *testing.T) {
 	m := newMachine(t)
 	m.place(t)

@@ -17,13 +17,22 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// send writes a new file with many requests under way at once.
+// send writes a file with many requests under way at once: a new one, or what a file lacks after the bytes that m has
+// done.
 func send(c *sftp.Client, dest string, m *meter) error {
-	f, err := c.OpenFile(dest, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	from, how := m.done, os.O_WRONLY|os.O_CREATE
+	if from == 0 {
+		how |= os.O_TRUNC
+	}
+	f, err := c.OpenFile(dest, how)
 	if err != nil {
 		return err
 	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	n, err := f.ReadFrom(m)
+	n += from
 	if m.err != nil {
 		err = m.err
 	}

@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -71,16 +74,38 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 		return wire.BlobState{Have: true}, b.host.WriteFile(ctx, b.path(blob.Digest), f,
 			host.WriteOptions{Access: host.AccessPrivate, SHA256: b.ownDigest})
 	}
+	state := wire.BlobState{Temp: b.temp(blob.Digest)}
+	state.Part, state.PartSHA256 = b.part(ctx, state.Temp, blob.Size)
 	for _, dir := range []string{b.dir, b.inbox} {
 		if dir == "" {
 			continue
 		}
 		free, err := b.host.FreeBytes(ctx, dir)
-		if err == nil && blob.Size > 0 && free < uint64(blob.Size) {
+		if err == nil && blob.Size > 0 && free < uint64(blob.Size-state.Part) {
 			return wire.BlobState{}, &host.Error{Op: "stage", Subject: dir, Err: host.ErrNoSpace}
 		}
 	}
-	return wire.BlobState{Temp: b.temp(blob.Digest)}, nil
+	return state, nil
+}
+
+// part is how many bytes an earlier transfer left that is not finished, and their digest; 0 if there is nothing to
+// continue.
+func (b *blobs) part(ctx context.Context, temp string, size int64) (int64, string) {
+	fi, err := b.host.Stat(ctx, temp)
+	n := fi.Size - wire.InFlight
+	if err != nil || fi.Dir || n <= 0 || fi.Size > size {
+		return 0, ""
+	}
+	f, err := b.host.Open(ctx, temp)
+	if err != nil {
+		return 0, ""
+	}
+	sum := sha256.New()
+	_, err = io.CopyN(sum, f, n)
+	if errors.Join(err, f.Close()) != nil {
+		return 0, ""
+	}
+	return n, hex.EncodeToString(sum.Sum(nil))
 }
 
 // finish renames a completely sent blob to its name. The controller has checked the digest of what it sent, and

@@ -71,4 +71,10 @@ type Secured struct {
 type BlobState struct {
 	Have bool   `json:"have"`           // it is there already
 	Temp string `json:"temp,omitempty"` // else: the file to send it to, a path of the host
+	// Part is how many bytes of it an earlier transfer left in Temp, and PartSHA256 their digest.
+	Part       int64  `json:"part,omitempty"`
+	PartSHA256 string `json:"part_sha256,omitempty"`
 }
+
+// InFlight bounds the bytes of a transfer that were sent and not yet written, in any order, when it was cut.
+const InFlight = 4 << 20
