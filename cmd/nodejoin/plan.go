@@ -78,9 +78,10 @@ func (x *compareCommand) run(c *cobra.Command, args []string) error {
 	if code == exitOK && x.detailed && found.Pending() > 0 {
 		code = exitPending
 	}
-	if code := x.written(exitOK, errors.Join(report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full)),
-		x.writeMetrics(c.Name(), args, code, found, nil))); code != exitOK {
-		return exitError(code)
+	lost := x.written(exitOK, errors.Join(report.WriteHTML(x.reportFile, page.OfCompare(found, x.only, x.full)),
+		x.writeMetrics(c.Name(), args, code, found, nil)))
+	if lost != exitOK {
+		return exitError(lost)
 	}
 	if code := x.reportProblems(found, x.findings); code != exitOK {
 		return exitError(code)

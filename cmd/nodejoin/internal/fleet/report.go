@@ -14,9 +14,10 @@ import (
 
 // Exit codes of the commands that pods run (cmd/nodejoin/exit.go).
 const (
-	codeOK      = 0
-	codeFailed  = 1
-	codePending = 2
+	codeOK          = 0
+	codeFailed      = 1
+	codePending     = 2
+	codeUnreachable = 4
 )
 
 // JobState is how far a Job is.

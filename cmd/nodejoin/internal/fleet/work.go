@@ -13,10 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/steps/cluster"
+	"nodejoin/steps/kube"
 )
 
 // writeFor bounds how long a pod writes its result, also after it was told to end.
-const writeFor = 30 * time.Second
+const (
+	writeFor   = 30 * time.Second
+	writeEvery = time.Second
+)
 
 func newWork(x *command) *cobra.Command {
 	c := &cobra.Command{
@@ -64,14 +68,29 @@ func (x *command) work(c *cobra.Command, args []string) error {
 	if err := x.write(ctx, r); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "nodejoin: the result of the shard could not be written:", err)
 		if code == codeOK {
-			code = codeFailed
+			code = codeUnreachable // the next pod of the shard finds nothing to do, and writes that
 		}
 	}
 	return x.Exit(code)
 }
 
-// write puts the result into a ConfigMap that the Job owns.
+// write puts the result into a ConfigMap that the Job owns. It tries again until ctx ends: the API server may be away
+// for a moment.
 func (x *command) write(ctx context.Context, r Result) error {
+	for {
+		err := x.writeOnce(ctx, r)
+		if !errors.Is(err, kube.ErrUnreachable) {
+			return err
+		}
+		select {
+		case <-time.After(writeEvery): // between two tries
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (x *command) writeOnce(ctx context.Context, r Result) error {
 	api, err := cluster.OpenJobs(ctx, cluster.Config{Kubeconfig: x.kubeconfig, FieldManager: "nodejoin-fleet"})
 	if err != nil {
 		return err
