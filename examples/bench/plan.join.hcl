@@ -16,7 +16,7 @@ variable "identity" { type = string }
 variable "known_hosts" { type = string }
 
 variable "repo" {
-  description = "URL of the folder that holds the archives"
+  description = "folder that holds the archives: its URL, from which the hosts fetch them, or its path on the controller"
   type        = string
 }
 
@@ -91,7 +91,8 @@ step "file" "conf" {
 
 step "archive" "bin" {
   for_each = var.archives
-  url      = "${var.repo}/${each.key}.tar.gz"
+  url      = startswith(var.repo, "http") ? "${var.repo}/${each.key}.tar.gz" : null
+  file     = startswith(var.repo, "http") ? null : "${var.repo}/${each.key}.tar.gz"
   sha256   = each.value
   to       = "${local.root}/k"
 }

@@ -29,7 +29,7 @@ const notFound = "exit status 127"
 // ready waits for the agent's hello, and pushes the agent if it is missing or another one. On Windows it
 // also tries the path of a POSIX shell.
 func (s *sshConn) ready(ctx context.Context) error {
-	streamed, pushed := false, false
+	sent, pushed := false, false
 	var unstarted error // of the path that Windows' own shells take
 	for {
 		r, p := s.agent()
@@ -38,7 +38,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
 		}
 		if err == nil {
-			if streamed || pushed {
+			if sent {
 				// Only once the program is verified by its digest may it change anything.
 				return s.secure(ctx)
 			}
@@ -59,37 +59,41 @@ func (s *sshConn) ready(ctx context.Context) error {
 		how := p.end(exitWait)
 		_ = p.Close()
 		r.close()
+		var failed error
 		switch {
 		case s.cfg.OS == "windows" && !s.file.posix && (pushed || strings.Contains(how, notFound)):
 			s.file.posix = true
 			if pushed {
 				unstarted = s.noStart(how, err)
 			}
+			failed = s.start(ctx)
 		case unstarted != nil:
 			return unstarted
 		case pushed:
 			return s.noStart(how, err)
-		case !streamed:
-			s.cfg.Notify("pushing_agent", s.file.remote)
-			streamed = true
-			begun, err := s.stream(ctx)
-			if err != nil {
-				return s.failed(ctx, err)
-			}
-			if begun {
-				continue
-			}
-			fallthrough
 		default:
-			if err := s.push(ctx); err != nil {
-				return s.failed(ctx, err)
-			}
-			pushed = true
+			pushed, failed = s.bring(ctx, sent)
+			sent = true
 		}
-		if err := s.start(ctx); err != nil {
-			return s.failed(ctx, err)
+		if failed != nil {
+			return s.failed(ctx, failed)
 		}
 	}
+}
+
+// bring sends the agent and starts it: on one channel, or by SFTP where that was tried or cannot be. pushed says that
+// it was SFTP.
+func (s *sshConn) bring(ctx context.Context, tried bool) (pushed bool, err error) {
+	if !tried {
+		s.cfg.Notify("pushing_agent", s.file.remote)
+		if begun, err := s.stream(ctx); begun || err != nil {
+			return false, err
+		}
+	}
+	if err := s.push(ctx); err != nil {
+		return false, err
+	}
+	return true, s.start(ctx)
 }
 
 // secure makes nodejoin's folder on the machine, or takes it from others.
