@@ -74,6 +74,16 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 		return nil, err
 	}
 	f := &Fleet{Options: o, Environment: p.Environment, Nodes: len(p.Nodes)}
+	switch {
+	case len(p.Unvalued) > 0:
+		return nil, fmt.Errorf("%s: no value is known here, and the objects of a fleet depend on the plan's values: put it "+
+			"into a file of values beside the plan, or into the environment as NODEJOIN_VAR_name",
+			strings.Join(p.Unvalued, ", "))
+	case len(p.Nodes) == 0:
+		return nil, errors.New("the plan has no nodes as far as it can be read here: programs of data blocks are not run")
+	case p.Cluster != nil && p.Cluster.Kubeconfig == "" && p.Cluster.Sandbox == "":
+		return nil, errors.New("the plan names no kubeconfig: the pods of a fleet have theirs where the plan looks for it")
+	}
 	if p.Cluster != nil && p.Cluster.Sandbox != "" {
 		return nil, errors.New("the plan's cluster is a sandbox: a fleet runs in a real one")
 	}

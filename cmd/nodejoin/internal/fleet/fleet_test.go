@@ -195,6 +195,8 @@ func TestRefused(t *testing.T) {
     port = 2222`, `"sandbox" {
     path = "box-${count.index}"`),
 			`node "win-0" has the connection "sandbox": the pods of a fleet reach machines over SSH`},
+		{options, text(`node "win" {`, "variable \"at\" { type = string }\nnode \"win\" {"), "at: no value is known here"},
+		{options, text("count = 3", "count = 0"), "the plan has no nodes as far as it can be read here"},
 		{options, text(`kubeconfig = "admin.conf"`, `sandbox = "cluster"`), "the plan's cluster is a sandbox"},
 		{options, map[string]string{"a.join.hcl": planText, "files/settings.yaml": settings + "# " +
 			strings.Repeat("x", mostBytes)}, "the files of the plan have more than 1024000 bytes together"},
