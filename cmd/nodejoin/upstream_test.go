@@ -15,8 +15,8 @@ import (
 // cmdUpstream starts an artifact server on loopback and sets UPSTREAM to its address: upstream FOLDER. It serves the
 // folder's files unchanged at /NAME. At /cut/NAME each answer ends in the middle. At /more/NAME it promises more bytes
 // than it sends, at /less/NAME fewer. At /long/NAME it repeats the file for more than 1 MiB. It answers 404 for
-// /absent/NAME and for files that do not exist. At /hang/NAME it never answers, and writes a file named asked into
-// the folder.
+// /absent/NAME and for files that do not exist, and 403 for /signed/NAME without ?X-Amz-Signature=valid. At /hang/NAME
+// it never answers, and writes a file named asked into the folder.
 func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: upstream FOLDER")
@@ -31,6 +31,13 @@ func cmdUpstream(ts *testscript.TestScript, _ bool, args []string) {
 		if err != nil || how == "absent" {
 			http.NotFound(w, r)
 			return
+		}
+		if how == "signed" {
+			if r.URL.Query().Get("X-Amz-Signature") != "valid" {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			how = ""
 		}
 		if how == "hang" {
 			_ = os.WriteFile(filepath.Join(folder, "asked"), nil, 0o600)
