@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,46 +68,58 @@ func TestCredentialsGateIsReached(t *testing.T) {
 	stepstest.Settled(t, h, stepstest.Memory{}, list)
 }
 
-// The gate waits for the node's credential for this cluster. If the wait ends, the error says what was there instead.
-func TestCredentialsGateTimeout(t *testing.T) {
+// closedGate is what a machine has at the end of a wait for its credential, and what the error says of it.
+type closedGate struct{ name, ca, conf, pem, want string }
+
+// closedGates have certificates of now, which synctest chooses.
+func closedGates(t *testing.T) []closedGate {
 	ca, otherCA := stepstest.TestCA(t), stepstest.TestCA(t)
 	cert, key := stepstest.TestCert(t, "system:node:win-1", 48*time.Hour)
 	other, otherKey := stepstest.TestCert(t, "system:node:win-2", 48*time.Hour)
 	ended, endedKey := stepstest.TestCert(t, "system:node:win-1", time.Minute)
 	good := clientKubeconfig(gateServer, ca, gatePEM)
-	for _, c := range []struct{ name, conf, pem, want string }{
-		{"nothing", "", "", gateConf + " does not exist"},
-		{"no certificate yet", good, "", gatePEM + " does not exist"},
-		{"half written", good[:40], cert + key, "kubeconfig"},
-		{"no key", good, cert, "has no key"},
-		{"ended", good, ended + endedKey, "ended or ends at"},
-		{"other node", good, other + otherKey, "is that of node win-2"},
-		{"other server", clientKubeconfig("https://192.0.2.9:6443", ca, gatePEM), cert + key,
+	return []closedGate{
+		{"nothing", ca, "", "", gateConf + " does not exist"},
+		{"no certificate yet", ca, good, "", gatePEM + " does not exist"},
+		{"half written", ca, good[:40], cert + key, "kubeconfig"},
+		{"no key", ca, good, cert, "has no key"},
+		{"ended", ca, good, ended + endedKey, "ended or ends at"},
+		{"other node", ca, good, other + otherKey, "is that of node win-2"},
+		{"other server", ca, clientKubeconfig("https://192.0.2.9:6443", ca, gatePEM), cert + key,
 			"is for https://192.0.2.9:6443"},
-		{"other CA", clientKubeconfig(gateServer, otherCA, gatePEM), cert + key, "another CA"},
-	} {
+		{"other CA", ca, clientKubeconfig(gateServer, otherCA, gatePEM), cert + key, "another CA"},
+	}
+}
+
+// The gate waits for the node's credential for this cluster. If the wait ends, the error says what was there instead.
+func TestCredentialsGateTimeout(t *testing.T) {
+	for i, c := range closedGates(t) {
 		t.Run(c.name, func(t *testing.T) {
-			h := stepstest.OpenHost(t, "windows")
-			for path, text := range map[string]string{gateConf: c.conf, gatePEM: c.pem} {
-				if text != "" {
-					stepstest.Put(t, h, path, text)
-				}
-			}
-			stepstest.Put(t, h, `C:\k\kubelet.log`, "certificate signing request is pending")
-			g := credentialsGate(ca)
-			g.Log = `C:\k\kubelet.log`
-			s := stepstest.Spec("credentials_ready", "g", g)
-			s.Timeout = 100 * time.Millisecond
-			r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{s})
-			if r.Err == nil || r.Err.Code != steps.CodeTimeout || len(r.Changed) > 0 {
-				t.Fatalf("%+v, changed %v", r.Err, r.Changed)
-			}
-			for _, want := range []string{"holds a valid client certificate of node win-1", c.want, "is pending"} {
-				if !strings.Contains(r.Err.Detail, want) {
-					t.Errorf("the detail lacks %q: %s", want, r.Err.Detail)
-				}
-			}
+			synctest.Test(t, func(t *testing.T) { closedGates(t)[i].check(t) })
 		})
+	}
+}
+
+func (c closedGate) check(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	for path, text := range map[string]string{gateConf: c.conf, gatePEM: c.pem} {
+		if text != "" {
+			stepstest.Put(t, h, path, text)
+		}
+	}
+	stepstest.Put(t, h, `C:\k\kubelet.log`, "certificate signing request is pending")
+	g := credentialsGate(c.ca)
+	g.Log = `C:\k\kubelet.log`
+	s := stepstest.Spec("credentials_ready", "g", g)
+	s.Timeout = 100 * time.Millisecond
+	r := stepstest.Apply(t, h, stepstest.Memory{}, []steps.Spec{s})
+	if r.Err == nil || r.Err.Code != steps.CodeTimeout || len(r.Changed) > 0 {
+		t.Fatalf("%+v, changed %v", r.Err, r.Changed)
+	}
+	for _, want := range []string{"holds a valid client certificate of node win-1", c.want, "is pending"} {
+		if !strings.Contains(r.Err.Detail, want) {
+			t.Errorf("the detail lacks %q: %s", want, r.Err.Detail)
+		}
 	}
 }
 
