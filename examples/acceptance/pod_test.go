@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,14 @@ const (
 // program, no registry.
 func images(t *testing.T) []byte {
 	t.Helper()
-	layer := podLayer(t)
+	return imageArchive(t, podLayer(t), map[string]map[string]any{sandboxImage: {"Entrypoint": []string{"/podimage"}},
+		serveImage:   {"Entrypoint": []string{"/podimage", "serve"}},
+		agnhostImage: {"Entrypoint": []string{"/podimage"}}})
+}
+
+// imageArchive creates an archive with images of one layer, by their names.
+func imageArchive(t *testing.T, layer []byte, configs map[string]map[string]any) []byte {
+	t.Helper()
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	files, order := map[string][]byte{"layer.tar": layer}, []string{"layer.tar"}
 	type manifest struct {
@@ -44,13 +53,9 @@ func images(t *testing.T) []byte {
 		Layers   []string
 	}
 	var manifests []manifest
-	for _, image := range []struct {
-		name    string
-		command []string
-	}{{sandboxImage, []string{"/podimage"}}, {serveImage, []string{"/podimage", "serve"}},
-		{agnhostImage, []string{"/podimage"}}} {
+	for _, image := range slices.Sorted(maps.Keys(configs)) {
 		config, err := json.Marshal(map[string]any{
-			"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": image.command},
+			"architecture": "amd64", "os": "linux", "config": configs[image],
 			"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 			"history": []any{map[string]any{"created_by": "test"}},
 		})
@@ -59,7 +64,7 @@ func images(t *testing.T) []byte {
 		}
 		name := digest(config) + ".json"
 		files[name], order = config, append(order, name)
-		manifests = append(manifests, manifest{name, []string{image.name}, []string{"layer.tar"}})
+		manifests = append(manifests, manifest{name, []string{image}, []string{"layer.tar"}})
 	}
 	var err error
 	if files["manifest.json"], err = json.Marshal(manifests); err != nil {
@@ -101,8 +106,14 @@ func tarOf(t *testing.T, files map[string][]byte, order ...string) []byte {
 // importImages imports the images into the machine's containerd.
 func importImages(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
+	importArchive(ctx, t, m, images(t))
+}
+
+// importArchive imports an archive of images.
+func importArchive(ctx context.Context, t *testing.T, m *machine.Machine, archive []byte) {
+	t.Helper()
 	const file = "/tmp/images.tar"
-	if err := os.WriteFile(m.Path(file), images(t), 0o600); err != nil {
+	if err := os.WriteFile(m.Path(file), archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Run(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "images", "import", file); err != nil {

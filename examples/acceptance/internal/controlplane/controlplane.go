@@ -191,7 +191,8 @@ func (c *Cluster) startControllers(port int) error {
 	controllers := []string{"bootstrap-signer-controller", "token-cleaner-controller", "node-lifecycle-controller",
 		"taint-eviction-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller",
 		"node-ipam-controller", "namespace-controller", "pod-garbage-collector-controller", "deployment-controller",
-		"replicaset-controller", "endpointslice-controller", "clusterrole-aggregation-controller"}
+		"replicaset-controller", "endpointslice-controller", "clusterrole-aggregation-controller",
+		"job-controller", "cronjob-controller", "garbage-collector-controller"}
 	if !c.opts.Unsigned {
 		controllers = append(controllers, "certificatesigningrequest-signing-controller",
 			"certificatesigningrequest-approving-controller")
