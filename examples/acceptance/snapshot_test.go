@@ -133,9 +133,10 @@ func wantSame(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// wantLeft runs a leave of the Linux node and checks that its machine is as before.
+// wantLeft runs a leave of the Linux node and checks that its machine is as before, and that copies of its tokens end.
 func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[string]string) {
 	b.t.Helper()
+	copies := copyTokens(ctx, b.t, b.cluster, b.machine.Path("/etc/kubernetes"))
 	leave := exec.CommandContext(ctx, string(released(b.t)),
 		append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
 	leave.Dir = repository(b.t)
@@ -146,9 +147,11 @@ func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[strin
 	if err != nil {
 		b.t.Fatalf("leave: %v\n%s", err, out)
 	}
+	left := time.Now()
 	b.t.Logf("leave:\n%s", tail(string(out)))
 	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		b.t.Errorf("the Node is still there: %v", err)
 	}
 	wantSame(b.t, before, b.snapshot())
+	wantEnded(ctx, b.t, copies, left)
 }
