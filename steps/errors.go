@@ -27,6 +27,10 @@ func AsError(err error) *Error {
 		e.Code, e.Summary = CodeDigest, "wrong digest"
 		e.Remedy = "nothing of it was kept; compare the digest in the plan with the one its publisher gives, then " +
 			"fix the plan or the mirror"
+	case errors.As(err, new(*FetchError)):
+		e.Summary = "artifact not fetched"
+		e.Remedy = "check the address, and on the machine the way to it: its proxy, and the certificate authorities " +
+			"that it trusts (host { trusted_cas }); then run the same command again"
 	case errors.Is(err, host.ErrDirectory):
 		e.Code, e.Summary = CodeInvalid, "a directory is in the way"
 		e.Remedy = "move the directory away, or use another path"
@@ -62,6 +66,14 @@ func AsError(err error) *Error {
 	}
 	return e
 }
+
+// FetchError is why a server's artifact was not read to its end.
+type FetchError struct{ Err error }
+
+func (e *FetchError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *FetchError) Unwrap() error { return e.Err }
 
 // Interrupted is the error of a run that was stopped; command is the one that continues it.
 func Interrupted(command string) *Error {

@@ -110,9 +110,11 @@ func (f fetcher) download(ctx context.Context, src steps.Source) (*download, err
 	if err != nil {
 		return nil, err
 	}
-	d.url, err = s.locate(ctx, src.SHA256)
 	d.login = s.login
-	return d, err
+	if d.url, err = s.locate(ctx, src.SHA256); err != nil {
+		return nil, &steps.FetchError{Err: err}
+	}
+	return d, nil
 }
 
 func webAddress(raw string) error {
@@ -151,7 +153,7 @@ func (d *download) Read(p []byte) (int, error) {
 		n, err := d.body.Read(p)
 		if d.size >= 0 && d.off+int64(n) > d.size {
 			_ = d.Close()
-			return 0, fmt.Errorf("%s: more bytes than the %d promised", steps.ShowURL(d.url), d.size)
+			return 0, &steps.FetchError{Err: fmt.Errorf("%s: more bytes than the %d promised", steps.ShowURL(d.url), d.size)}
 		}
 		d.off += int64(n)
 		if d.off > d.limit {
@@ -227,14 +229,16 @@ func (d *download) pause(err error) error {
 }
 
 func (d *download) tooLong() error {
-	return fmt.Errorf("%s: more than %d bytes, which no artifact has", steps.ShowURL(d.url), d.limit)
+	return &steps.FetchError{Err: fmt.Errorf("%s: more than %d bytes, which no artifact has", steps.ShowURL(d.url),
+		d.limit)}
 }
 
 func (d *download) wrap(err error) error {
 	if d.off > 0 {
-		return fmt.Errorf("fetching %s broke off after %d bytes: %w", steps.ShowURL(d.url), d.off, err)
+		return &steps.FetchError{Err: fmt.Errorf("fetching %s broke off after %d bytes: %w", steps.ShowURL(d.url), d.off,
+			err)}
 	}
-	return fmt.Errorf("fetching %s: %w", steps.ShowURL(d.url), err)
+	return &steps.FetchError{Err: fmt.Errorf("fetching %s: %w", steps.ShowURL(d.url), err)}
 }
 
 // request makes one request; again reports whether a retry may help.
