@@ -155,7 +155,7 @@ func (a *hostApply) finish(ctx context.Context) {
 	case a.sum.Err == nil && !needsCluster(a.node):
 		a.sum.Err = a.verified(ctx)
 	case a.sum.Err != nil && !a.undrained && a.rollsBack(ctx, &a.sum):
-		if a.rollBack(ctx, &a.sum); a.sum.Rollback.Err == nil {
+		if a.rollBack(ctx, &a.sum); a.sum.Rollback == nil || a.sum.Rollback.Err == nil {
 			a.restoreMoved(ctx)
 		}
 	}

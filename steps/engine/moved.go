@@ -109,6 +109,9 @@ func (a *hostApply) restoreMoved(ctx context.Context) {
 		if err := was.phase(ctx, "uncordon", func() error {
 			return absentIsFine(a.api.Uncordon(ctx, n.Name))
 		}); err != nil {
+			if a.sum.Rollback == nil { // nothing else had to be restored
+				a.sum.Rollback = &Rollback{}
+			}
 			a.sum.Rollback.Failed, a.sum.Rollback.Err = "uncordon", err
 		}
 	}
