@@ -68,9 +68,9 @@ func TestFleet(t *testing.T) {
 
 	t.Cleanup(func() {
 		if t.Failed() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 			defer cancel()
-			t.Log(b.fleet(ctx, append([]string{"logs"}, args...)...))
+			t.Log(b.fleet(after, append([]string{"logs"}, args...)...))
 		}
 	})
 	began := time.Now()
