@@ -8,14 +8,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// TestMixedKubeadm: the real kubeadm joins a Linux machine, whose services systemd runs, and a Windows machine under
-// Wine by one plan. After a leave nothing of kubeadm's is on the Linux machine.
+// TestMixedKubeadm: the real kubeadm init makes a cluster, and the real kubeadm joins a Linux machine, whose services
+// systemd runs, and a Windows machine under Wine to it by one plan. After a leave nothing of kubeadm's is on the Linux
+// machine.
 func TestMixedKubeadm(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
-	b := newLinuxBed(ctx, t, true)
+	b := newLinuxBedWith(ctx, t, true, controlplane.Options{Kubeadm: true})
 	before := b.snapshot()
 	w := newBed(ctx, t, b.cluster)
 	const token = `join "bootstrap_token" { ttl = "15m" }`
@@ -49,40 +52,45 @@ func TestMixedKubeadm(t *testing.T) {
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	wantNothing(ctx, t, args)
-	wantUpgradedByKubeadm(ctx, t, args, b.machine.Path("/var/lib/nodejoin/record.json"),
-		b.machine.Path("/var/lib/nodejoin/kubeadm.log"))
+	wantUpgradedByKubeadm(ctx, t, args, map[string]string{
+		b.machine.Path("/var/lib/nodejoin/record.json"):    b.machine.Path("/var/lib/nodejoin/kubeadm.log"),
+		w.host.Path(`C:\ProgramData\nodejoin\record.json`): w.host.Path(`C:\var\log\kubelet\kubeadm.log`)})
 	b.wantLeft(ctx, args, before)
 }
 
-// wantUpgradedByKubeadm: kubeadm upgrade node runs on a machine whose record, like one of an older nodejoin, does not
-// say which version of kubeadm wrote the kubelet's settings; log is kubeadm's.
-func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, record, log string) {
+// wantUpgradedByKubeadm: kubeadm upgrade node runs on machines whose records, like those of an older nodejoin, do not
+// say which version of kubeadm wrote the kubelet's settings; logs has kubeadm's log for each record.
+func wantUpgradedByKubeadm(ctx context.Context, t *testing.T, args []string, logs map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r, archives map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(text, &r), json.Unmarshal(r["archives"], &archives)); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := archives["kubeadm_join"]; !ok {
-		t.Fatalf("%s does not say which kubeadm wrote the kubelet's settings: %s", record, r["archives"])
-	}
-	delete(archives, "kubeadm_join")
-	if r["archives"], err = json.Marshal(archives); err != nil {
-		t.Fatal(err)
-	}
-	if text, err = json.Marshal(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(record, text, 0o600); err != nil {
-		t.Fatal(err)
+	for record := range logs {
+		text, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r, archives map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal(text, &r), json.Unmarshal(r["archives"], &archives)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := archives["kubeadm_join"]; !ok {
+			t.Fatalf("%s does not say which kubeadm wrote the kubelet's settings: %s", record, r["archives"])
+		}
+		delete(archives, "kubeadm_join")
+		if r["archives"], err = json.Marshal(archives); err != nil {
+			t.Fatal(err)
+		}
+		if text, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(record, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	mustApply(ctx, t, args)
-	const want = "The kubelet configuration for this node was successfully upgraded"
-	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), want) {
-		t.Errorf("%s has no %q: %v\n%s", log, want, err, tail(string(text)))
+	for _, log := range logs {
+		const want = "The kubelet configuration for this node was successfully upgraded"
+		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q: %v\n%s", log, want, err, tail(string(text)))
+		}
 	}
 	wantNothing(ctx, t, args)
 }

@@ -39,11 +39,17 @@ type linuxBed struct {
 
 func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
 	t.Helper()
+	return newLinuxBedWith(ctx, t, systemd, controlplane.Options{})
+}
+
+// newLinuxBedWith is newLinuxBed for a cluster with other options than the default.
+func newLinuxBedWith(ctx context.Context, t *testing.T, systemd bool, o controlplane.Options) *linuxBed {
+	t.Helper()
 	b := &linuxBed{t: t, dir: t.TempDir()}
 	b.machine = startMachine(ctx, t,
 		machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: systemd, Network: linuxNetwork})
-	c, err := controlplane.Start(ctx,
-		controlplane.Options{Components: componentSet(t), Dir: t.TempDir(), Address: b.machine.Gateway()})
+	o.Components, o.Dir, o.Address = componentSet(t), t.TempDir(), b.machine.Gateway()
+	c, err := controlplane.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

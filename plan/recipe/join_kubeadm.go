@@ -27,7 +27,7 @@ func (b *build) kubeadmJoin(args *kinds.KubeadmJoin, after ...string) {
 		args.ConfigVersion = "v1beta4"
 	}
 	args.Server, args.CA, args.Token = b.in.APIServer, steps.Ref("cluster.ca"), steps.Ref("join_token.token")
-	args.Ignore = b.in.Join.IgnorePreflightErrors
+	args.Ignore, args.Version = b.in.Join.IgnorePreflightErrors, b.in.Kubernetes
 	b.nameFree("kubeadm_join")
 	b.bootstrapToken("kubeadm_join", after...)
 	b.add("kubeadm_join", "kubeadm_join", "kubeadm join", args,

@@ -31,7 +31,7 @@ func (b *build) linCredentials() {
 	b.accounts()
 	if b.byKubeadm() { // it refuses to run if the CA is there
 		b.kubeadmJoin(&kinds.KubeadmJoin{Program: linBin + "/kubeadm", CRISocket: linContainerdEndpoint,
-			Version: b.in.Kubernetes, Kubelet: b.linKubeletCommand(), Makes: linKubeletMakes,
+			Kubelet: b.linKubeletCommand(), Makes: linKubeletMakes,
 			Chains: b.withFlannel("KUBE-"), Log: b.linData() + "/kubeadm.log"},
 			"containerd_ready", "kubelet_config", "kubernetes_node", "data_dir", "static_pods_dir",
 			"sysctl_bridge_iptables", "sysctl_ip_forward")

@@ -19,6 +19,7 @@ static const redirection *const tables[] = {
     reservation_redirections,
     adapter_redirections,
     route_redirections,
+    slash_redirections,
 };
 
 static FARPROC WINAPI redirected_GetProcAddress(HMODULE module, LPCSTR name)

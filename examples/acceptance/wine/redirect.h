@@ -33,6 +33,7 @@ extern const redirection shutdown_redirections[];
 extern const redirection reservation_redirections[];
 extern const redirection adapter_redirections[];
 extern const redirection route_redirections[];
+extern const redirection slash_redirections[];
 
 /* Whether a socket may not be bound to an address because its port is set aside (reservations.c). */
 BOOL port_excluded(SOCKET s, const struct sockaddr *address);

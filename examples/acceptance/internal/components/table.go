@@ -147,7 +147,7 @@ type library struct {
 var libraries = []library{
 	{"bcryptprimitives.dll", []string{"prng.c", "redirect.c", "symlink.c", "access.c", "udp.c", "file_information.c",
 		"unix_socket.c", "session.c", "service_config.c", "service_status.c", "shutdown.c", "reservations.c",
-		"adapters.c", "routes.c"},
+		"adapters.c", "routes.c", "slashes.c"},
 		[]string{"-lws2_32", "-ladvapi32"}},
 	{"pdh.dll", []string{"pdh.c"}, nil},
 	{"vmcompute.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},

@@ -50,6 +50,9 @@ type Options struct {
 	Everywhere bool
 	// APIServer is the component to run as the API server; default kube-apiserver.
 	APIServer string
+	// Kubeadm has the real kubeadm init make the cluster. Its ports are kubeadm's, so there is one at a time, and tests
+	// get no certificates from it.
+	Kubeadm bool
 	// DualStack gives pods and services networks of IPv6 as well.
 	DualStack bool
 }
@@ -108,15 +111,18 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if err := c.certificates(); err != nil {
-		return err
-	}
 	ports, err := freePorts(4)
 	if err != nil {
 		return err
 	}
 	c.port = ports[0]
 	c.URL = fmt.Sprintf("https://%s:%d", c.opts.Address, c.port)
+	if c.opts.Kubeadm {
+		return c.initByKubeadm(ctx)
+	}
+	if err := c.certificates(); err != nil {
+		return err
+	}
 	c.etcdURL = fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[2])
 	if c.Kubeconfig, err = c.kubeconfig("admin"); err != nil {
@@ -168,6 +174,11 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range="+services, "--allow-privileged=true", "--profiling=false", "-v=2"); err != nil {
 		return err
 	}
+	return c.awaitAPIServer(ctx)
+}
+
+// awaitAPIServer makes the administrator's client and waits until the API server is ready.
+func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		return err
