@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"path"
@@ -10,6 +11,49 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
+
+// AgentSource gives the agent for a machine: a file of the controller and its
+// sha256 in lower-case hex. agentbin.Get is one.
+type AgentSource func(ctx context.Context, os, arch string) (path, sha256 string, err error)
+
+// agentLookup is the agent of a machine, which is looked up, and where needed built, while the connection is made.
+type agentLookup struct {
+	target Target
+	stop   context.CancelFunc
+	done   chan struct{}
+	file   agentFile
+	err    error
+}
+
+func (a AgentSource) lookUp(ctx context.Context, c Target) *agentLookup {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &agentLookup{target: c, stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		path, digest, err := a(ctx, c.OS, c.Arch)
+		l.file, l.err = newAgentFile(c, path, digest), err
+	}()
+	return l
+}
+
+func (l *agentLookup) cancel() {
+	l.stop()
+	<-l.done
+}
+
+// wait waits for the agent of the machine of this name.
+func (l *agentLookup) wait(ctx context.Context, name string) (agentFile, error) {
+	<-l.done
+	l.stop()
+	switch {
+	case l.err == nil:
+		return l.file, nil
+	case ctx.Err() != nil:
+		return agentFile{}, context.Cause(ctx)
+	}
+	return agentFile{}, &ConnectError{Reason: ReasonAgent, Host: name, Summary: "no agent for this machine",
+		Detail: fmt.Sprintf("%s/%s: %v", l.target.OS, l.target.Arch, l.err), Err: l.err}
+}
 
 // agentFile is the agent on both sides.
 type agentFile struct {
@@ -28,7 +72,7 @@ type agentFile struct {
 // C:\ProgramData.
 var agentFolder = []string{".nodejoin", "agent"}
 
-func newAgentFile(c SSHConfig, local, digest string) agentFile {
+func newAgentFile(c Target, local, digest string) agentFile {
 	name := wire.AgentPrefix + digest[:min(16, len(digest))]
 	if c.OS == "windows" {
 		name += ".exe"

@@ -34,7 +34,7 @@ func (m *TestMachine) Data() string { return m.dir }
 // Agents is the folder that agents are pushed to.
 func (m *TestMachine) Agents() (string, error) {
 	digest, err := selfDigest()
-	return filepath.Dir(filepath.Join(m.home, newAgentFile(m.config(m.addr), "", digest).remote)), err
+	return filepath.Dir(filepath.Join(m.home, newAgentFile(m.config(m.addr).Target, "", digest).remote)), err
 }
 
 // Dial connects to it.

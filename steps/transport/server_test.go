@@ -166,7 +166,7 @@ func (m *machine) config(addr string) SSHConfig {
 	port, _ := strconv.Atoi(p)
 	return SSHConfig{Host: h, Port: port, User: "admin", Identity: []string{m.identity},
 		HostKey: ssh.FingerprintSHA256(m.host.PublicKey()),
-		OS:      "linux", Arch: "amd64", DataDir: m.dir, ConfigFile: "none", Timeout: 20 * time.Second}
+		Target:  Target{OS: "linux", Arch: "amd64", DataDir: m.dir}, ConfigFile: "none", Timeout: 20 * time.Second}
 }
 
 // selfAgent is an AgentSource whose agent is the test program.
@@ -194,7 +194,7 @@ func (m *machine) place(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newAgentFile(m.config(m.addr), path, digest)
+	f := newAgentFile(m.config(m.addr).Target, path, digest)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

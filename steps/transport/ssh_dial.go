@@ -10,12 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-const (
-	// defaultTimeout bounds connecting and logging in.
-	defaultTimeout = 30 * time.Second
-	// defaultKeepAlive is the time between two signs of life.
-	defaultKeepAlive = 10 * time.Second
-)
+// defaultTimeout bounds connecting and logging in.
+const defaultTimeout = 30 * time.Second
 
 // way is the chain of SSH clients to a machine; the last one is the machine's.
 type way struct {

@@ -94,6 +94,8 @@ func (p *process) end(bound time.Duration) string {
 	return strings.Join(parts, ": ")
 }
 
+func (p *process) last() string { return p.stderr.String() }
+
 // tail keeps the last bytes of what is written to it. Safe for concurrent use.
 type tail struct {
 	mu sync.Mutex

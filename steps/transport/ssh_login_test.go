@@ -393,9 +393,9 @@ func TestDataDir(t *testing.T) {
 		{"linux", "data", "", ""},
 		{"plan9", "/data", "", ""},
 	} {
-		c := SSHConfig{OS: tt.os, DataDir: tt.dir, Interface: tt.adapter}
+		c := Target{OS: tt.os, DataDir: tt.dir, Interface: tt.adapter}
 		have := ""
-		if checkDataDir(c) == nil {
+		if checkDataDir(c, "host") == nil {
 			have = newAgentFile(c, "", "0123456789abcdef0123").serve()
 		}
 		if have != tt.line {

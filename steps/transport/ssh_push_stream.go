@@ -38,7 +38,7 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
 	defer stop()
-	p, err := start(s.way.last(), s.file.unpack(fi.Size())+" && "+s.file.line(s.cfg.Become))
+	p, err := start(s.way.last(), s.file.unpack(fi.Size())+" && "+s.file.line(s.become))
 	if err != nil {
 		return false, err
 	}

@@ -8,55 +8,14 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
 
-// Stage sends an artifact to <DataDir>/blobs/<digest>. Its digest is checked while
-// it is read here; the step that uses it checks it again over there.
-func (s *sshConn) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) (err error) {
-	defer func() { err = cleaned(err) }()
-	algorithm, digest := src.Digest()
-	blob := wire.Blob{Algorithm: algorithm, Digest: digest}
-	if src.File == "" || !blob.Valid() {
-		return &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact to send",
-			Detail: fmt.Sprintf("%q needs a file and a digest", src.Name())}
-	}
-	f, err := os.Open(src.File)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", src.File)
-	}
-	blob.Size = fi.Size()
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	var state wire.BlobState
-	if err := s.own(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
-		return err
-	}
-	s.staged = true
-	if state.Have {
-		return nil
-	}
-	if err := s.send(ctx, f, src, blob, state, progress); err != nil {
-		return err
-	}
-	return s.own(ctx, wire.MethodBlobEnd, blob, &wire.None{})
-}
-
-// send sends what the machine does not have of an artifact yet.
-func (s *sshConn) send(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
+// upload sends over SFTP what the machine does not have of an artifact yet, with many requests under way at once.
+func (s *sshConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
 	progress func(done, total int64)) error {
 	sum := steps.NewHash(blob.Algorithm)
 	from, err := already(f, sum, blob, state)

@@ -60,7 +60,7 @@ func TestOpenSSH(t *testing.T) {
 	t.Cleanup(func() { // sshd uses the home folder that the system reports
 		if self, err := selfDigest(); err == nil {
 			if home, err := os.UserHomeDir(); err == nil {
-				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(addr.String()), "", self).remote))
+				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(addr.String()).Target, "", self).remote))
 			}
 		}
 	})

@@ -55,9 +55,14 @@ func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)
 		Host: c.Host, Port: c.Port, User: c.User, Identity: c.Identity, KnownHosts: c.KnownHosts, HostKey: c.HostKey,
 		AcceptNew: c.AcceptNew, PasswordEnv: c.PasswordEnv, PassphraseEnv: c.PassphraseEnv, Jump: c.Jump,
 		JumpKeys: c.JumpKeys, Timeout: c.Timeout,
-		OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Interface: n.Interface, Become: become,
+		Become: become, Target: target(n, emit),
+	}, a.get)
+}
+
+// target is what a node's machine is.
+func target(n plan.Node, emit func(event.Event)) transport.Target {
+	return transport.Target{OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Interface: n.Interface,
 		Notify: func(state, detail string) {
 			emit(event.HostState{Host: n.Name, State: state, Detail: detail})
-		},
-	}, a.get)
+		}}
 }

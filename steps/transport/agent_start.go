@@ -16,7 +16,7 @@ import (
 // a new program may wait for a virus scanner.
 const helloBound = 60 * time.Second
 
-func (s *sshConn) helloBound() time.Duration {
+func (s *agentConn) helloBound() time.Duration {
 	return s.cfg.boundOf(wire.NoteHello, wire.Bound{Within: helloBound}).Within
 }
 
@@ -28,7 +28,7 @@ const notFound = "exit status 127"
 
 // ready waits for the agent's hello, and pushes the agent if it is missing or another one. On Windows it
 // also tries the path of a POSIX shell.
-func (s *sshConn) ready(ctx context.Context) error {
+func (s *agentConn) ready(ctx context.Context) error {
 	sent, pushed := false, false
 	var unstarted error // of the path that Windows' own shells take
 	for {
@@ -61,7 +61,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 		r.close()
 		var failed error
 		switch {
-		case s.cfg.OS == "windows" && !s.file.posix && (pushed || strings.Contains(how, notFound)):
+		case s.anyShell && !s.file.posix && (pushed || strings.Contains(how, notFound)):
 			s.file.posix = true
 			if pushed {
 				unstarted = s.noStart(how, err)
@@ -72,7 +72,7 @@ func (s *sshConn) ready(ctx context.Context) error {
 		case pushed:
 			return s.noStart(how, err)
 		default:
-			pushed, failed = s.bring(ctx, sent)
+			pushed, failed = s.door.bring(ctx, sent)
 			sent = true
 		}
 		if failed != nil {
@@ -81,23 +81,8 @@ func (s *sshConn) ready(ctx context.Context) error {
 	}
 }
 
-// bring sends the agent and starts it: on one channel, or by SFTP where that was tried or cannot be. pushed says that
-// it was SFTP.
-func (s *sshConn) bring(ctx context.Context, tried bool) (pushed bool, err error) {
-	if !tried {
-		s.cfg.Notify("pushing_agent", s.file.remote)
-		if begun, err := s.stream(ctx); begun || err != nil {
-			return false, err
-		}
-	}
-	if err := s.push(ctx); err != nil {
-		return false, err
-	}
-	return true, s.start(ctx)
-}
-
 // secure makes nodejoin's folder on the machine, or takes it from others.
-func (s *sshConn) secure(ctx context.Context) error {
+func (s *agentConn) secure(ctx context.Context) error {
 	var done wire.Secured
 	err := s.own(ctx, wire.MethodSecure, wire.None{}, &done)
 	hosttext.Strings(&done)
@@ -108,37 +93,37 @@ func (s *sshConn) secure(ctx context.Context) error {
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "nodejoin's folder cannot be made",
+	return &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "nodejoin's folder cannot be made",
 		Detail: s.cfg.DataDir + ": " + err.Error(), Err: err,
 		Remedy: "log in as an administrator who may write there, or name another folder with data_dir"}
 }
 
-func (s *sshConn) noStart(how string, err error) error {
+func (s *agentConn) noStart(how string, err error) error {
 	detail := s.file.remote + " was sent, but does not start"
 	if how != "" {
 		detail += ": " + how
 	}
 	remedy := fmt.Sprintf("check that the machine is %s/%s, that the user may run programs there, and that no "+
 		"virus scanner stops them", s.cfg.OS, s.cfg.Arch)
-	if s.cfg.OS == "windows" {
+	if s.anyShell {
 		remedy += `; the shell of SSH sessions is cmd.exe unless HKLM\SOFTWARE\OpenSSH\DefaultShell says otherwise`
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.way.name, Summary: "the agent does not start",
+	return &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "the agent does not start",
 		Detail: detail + ": " + err.Error(), Err: err, Remedy: remedy}
 }
 
 // refused is the error of an agent that was not run with root's rights; nil if nothing is known of that.
-func (s *sshConn) refused(r *rpc) error {
-	b := s.cfg.Become
+func (s *agentConn) refused(r *rpc) error {
+	b := s.become
 	if b == nil || r.before.refusal == nil {
 		return nil
 	}
-	e := &ConnectError{Reason: ReasonAuth, Host: s.way.name, Detail: r.before.refusal.Said}
-	if password, err := b.password(s.way.name); err == nil && password != "" {
+	e := &ConnectError{Reason: ReasonAuth, Host: s.name, Detail: r.before.refusal.Said}
+	if password, err := b.password(s.name); err == nil && password != "" {
 		e.Detail = strings.ReplaceAll(e.Detail, password, steps.Hidden) // the machine has it, and may say it
 	}
 	sudoers := fmt.Sprintf("in sudoers, allow this user to run the agent: see \"Linux without root\" in operations.md. "+
-		"Where sudoers has requiretty, except the user from it: Defaults:%s !requiretty", s.way.user)
+		"Where sudoers has requiretty, except the user from it: Defaults:%s !requiretty", s.user)
 	if b.Method == "doas" {
 		sudoers = "in doas.conf, permit this user with nopass; doas reads passwords from a terminal only"
 	}
