@@ -365,6 +365,9 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 		if n.Connection.SSH != nil {
 			optional(b, "ssh", compact(n.Connection.SSH))
 		}
+		if n.Connection.WinRM != nil {
+			optional(b, "winrm", compact(n.Connection.WinRM))
+		}
 		if n.Connection.Sandbox != nil {
 			optional(b, "sandbox", compact(n.Connection.Sandbox))
 		}

@@ -15,6 +15,9 @@ func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	if m.Connection.Type == "ssh" {
 		in.SSHPort = cmp.Or(m.Connection.SSH.Port, 22) // a port that only ssh_config has is not known here
 	}
+	if m.Connection.WinRM != nil {
+		in.WinRMPort = cmp.Or(m.Connection.WinRM.Port, block.WinRMPort)
+	}
 	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.IP, m.IP6, m.GivenTaints, m.GivenLabels,
 		m.MaxPods
 	in.Interface = m.Interface

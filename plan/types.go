@@ -100,6 +100,8 @@ type (
 	Connection = block.Connection
 	// SSH is `connection "ssh"`.
 	SSH = block.SSH
+	// WinRM is `connection "winrm"`.
+	WinRM = block.WinRM
 	// Sandbox is `connection "sandbox"`: a machine in a folder.
 	Sandbox = block.Sandbox
 	// Cluster is the cluster that the nodes join.

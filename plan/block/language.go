@@ -63,6 +63,20 @@ var connectionSpecs = map[string]*eval.Spec{
 			"default known_hosts"},
 		{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
 	}, Blocks: []*eval.Spec{becomeSpec}},
+	"winrm": {Name: "connection", Doc: "over WinRM: HTTPS with NTLM, for Windows machines without an SSH server",
+		Attrs: []eval.Attr{
+			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, for which the certificate is"},
+			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986"},
+			{Name: "user", Typ: cty.String, Required: true,
+				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\""},
+			{Name: "password_env", Typ: cty.String, Required: true,
+				Doc: "environment variable of the controller that holds the password"},
+			{Name: "certificate_sha256", Typ: cty.String, Doc: "SHA-256 of the machine's certificate, 64 hex digits, " +
+				"with or without colons; no other certificate is accepted then"},
+			{Name: "ca_file", Typ: cty.String, Doc: "file with the CA certificates that sign the machine's, in PEM form; " +
+				"default those of the controller's system"},
+			{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
+		}},
 	"local": {Name: "connection", Doc: "the machine that nodejoin runs on"},
 	"sandbox": {Name: "connection", Doc: "a simulated machine in a folder", Attrs: []eval.Attr{
 		{Name: "path", Typ: cty.String, Required: true, Doc: "folder of the machine, relative to the plan"},

@@ -245,6 +245,11 @@ func decodeConnection(s *eval.Section, b *hcl.Block, ctx *hcl.EvalContext, m *Ma
 				"which has no sudo: the agent has the rights of the user that logs in. Remove the block, and log in as an "+
 				"administrator.", m.Name)
 		}
+	case "winrm":
+		if m.Connection.WinRM = decodeWinRM(m.Conn); m.OS == "linux" {
+			m.Conn.FailAt(cb.DefRange, "connection without machine", "Node %q is a Linux machine, and WinRM is a service of "+
+				"Windows. Use connection \"ssh\".", m.Name)
+		}
 	case "sandbox":
 		m.Connection.Sandbox = decodeSandbox(m.Conn, m)
 	}

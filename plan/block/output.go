@@ -126,6 +126,9 @@ func (m *Machine) value() cty.Value {
 	if m.Connection.SSH != nil {
 		host = m.Connection.SSH.Host
 	}
+	if m.Connection.WinRM != nil {
+		host = m.Connection.WinRM.Host
+	}
 	return cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal(m.Name), "os": text(m.OS), "arch": text(m.Arch),
 		"host": text(host), "management_ip": text(m.IP), "labels": cty.ObjectVal(labels), "vars": m.Vars})
 }

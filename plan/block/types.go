@@ -38,10 +38,11 @@ type Manifest struct {
 	Source  string
 }
 
-// Connection says how a node is reached. Type is "ssh", "local" or "sandbox".
+// Connection says how a node is reached. Type is "ssh", "winrm", "local" or "sandbox".
 type Connection struct {
 	Type    string
 	SSH     *SSH
+	WinRM   *WinRM
 	Sandbox *Sandbox
 	Source  string
 }
@@ -62,6 +63,17 @@ type SSH struct {
 	JumpKeys      map[string]string `json:",omitempty"` // pinned keys of jump hosts, by their element of Jump
 	Timeout       time.Duration
 	Become        *Become `json:",omitempty"` // nil = the user has the rights that the agent needs
+}
+
+// WinRM is `connection "winrm"`: HTTPS with NTLM.
+type WinRM struct {
+	Host              string
+	Port              int // 0 = 5986
+	User              string
+	PasswordEnv       string // environment variable of the controller
+	CertificateSHA256 string `json:",omitempty"` // lower-case hex; "" = CAs sign the certificate
+	CAFile            string `json:",omitempty"` // absolute; "" = the CAs of the controller's system
+	Timeout           time.Duration
 }
 
 // Become is how the user of connection "ssh" gets root's rights.

@@ -20,6 +20,8 @@ type Input struct {
 	DataDir string // nodejoin's own folder on the host
 	Sandbox bool   // the host is a sandbox
 	SSHPort int    // by which nodejoin reaches it over SSH; 0 = otherwise
+	// WinRMPort is by which nodejoin reaches it over WinRM; 0 = otherwise.
+	WinRMPort int
 	// Build is the minimum Windows build of the machine; "" = that of the version tables.
 	Build string
 	// ManagementIP of the node; "" = the host's fact.

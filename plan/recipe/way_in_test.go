@@ -43,9 +43,20 @@ func TestWayIn(t *testing.T) {
 			t.Errorf("%s: the preflight expects a switch: %v", kind, have)
 		}
 	}
+	winrm := newNode(t, func(in *recipe.Input, _ string) { in.WinRMPort = 5986 })
+	i := slices.IndexFunc(winrm.specs, func(s steps.Spec) bool { return s.ID == "firewall_winrm" })
+	if i < 0 || !strings.Contains(string(winrm.specs[i].Args), `"name":"nodejoin-winrm"`) ||
+		!strings.Contains(string(winrm.specs[i].Args), `"ports":"5986"`) || !winrm.specs[i].UntilLeave {
+		t.Errorf("no rule for WinRM: %+v", winrm.specs)
+	}
+	for _, s := range winrm.specs {
+		if s.ID == "flannel_network" && !slices.Contains(s.After, "firewall_winrm") {
+			t.Errorf("%s does not come after firewall_winrm: %v", s.ID, s.After)
+		}
+	}
 	for _, s := range newNode(t).specs { // nodejoin runs on the machine
-		if s.ID == "firewall_ssh" {
-			t.Error("a rule for SSH on a machine that nodejoin does not reach by SSH")
+		if s.ID == "firewall_ssh" || s.ID == "firewall_winrm" {
+			t.Error("a rule for a way in on a machine that nodejoin runs on")
 		}
 	}
 }

@@ -9,16 +9,20 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// winWayIn keeps SSH open for all profiles of the firewall. The first network of HNS, nodejoin's or that of the
-// cluster's CNI, moves the machine's address to a new adapter, and a network that Windows does not know is public;
+// winWayIn keeps SSH, or WinRM, open for all profiles of the firewall. The first network of HNS, nodejoin's or that of
+// the cluster's CNI, moves the machine's address to a new adapter, and a network that Windows does not know is public;
 // the rule that comes with OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH
 // stands instead. A run on the machine itself does not have the step, and must not close the way for the next one
 // over SSH.
 func (b *build) winWayIn() {
-	if b.in.SSHPort == 0 || b.wayIn() != nil {
-		return
+	var rule *steps.Spec
+	switch {
+	case b.wayIn() != nil:
+	case b.in.SSHPort != 0:
+		rule = b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
+	case b.in.WinRMPort != 0:
+		rule = b.winFirewall("firewall_winrm", wayInWinRM, "WinRM, for nodejoin", "tcp", fmt.Sprint(b.in.WinRMPort))
 	}
-	rule := b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
 	if rule != nil {
 		rule.UntilLeave = true
 	}
@@ -30,10 +34,17 @@ const sshService = "sshd"
 // wayInRule is the rule that keeps SSH open, which is also that of a block `allow "ssh"`.
 const wayInRule = "nodejoin-ssh"
 
-// wayIn returns the id of the step that keeps SSH open, if there is one.
+// wayInWinRM is the rule that keeps WinRM open. Where nodejoin comes over SSH, a rule of the plan for WinRM is not it.
+const wayInWinRM = "nodejoin-winrm"
+
+// wayIn returns the id of the step that keeps the way in open, if there is one.
 func (b *build) wayIn() []string {
+	name := wayInRule
+	if b.in.WinRMPort != 0 {
+		name = wayInWinRM
+	}
 	for _, s := range b.specs {
-		if rule, ok := kinds.As[kinds.FirewallRule](s); ok && rule.Name == wayInRule {
+		if rule, ok := kinds.As[kinds.FirewallRule](s); ok && rule.Name == name {
 			return []string{s.ID}
 		}
 	}

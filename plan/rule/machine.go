@@ -25,6 +25,9 @@ func sameMachine(p *block.Plan) {
 		case "ssh":
 			s := m.Connection.SSH
 			key += fmt.Sprintf(" %q %d %q", strings.ToLower(s.Host), cmp.Or(s.Port, 22), s.Jump)
+		case "winrm":
+			w := m.Connection.WinRM
+			key += fmt.Sprintf(" %q %d", strings.ToLower(w.Host), cmp.Or(w.Port, block.WinRMPort))
 		case "sandbox":
 			key += " " + m.Connection.Sandbox.Path
 		}
@@ -107,6 +110,9 @@ func addressesApart(p *block.Plan, m *block.Machine) {
 	addressApart(k, m.Section, "management_ip6", m.IP6)
 	if ssh := m.Connection.SSH; ssh != nil {
 		addressApart(k, m.Conn, "host", ssh.Host)
+	}
+	if w := m.Connection.WinRM; w != nil {
+		addressApart(k, m.Conn, "host", w.Host)
 	}
 	if box := m.Connection.Sandbox; box != nil {
 		addressApart(k, m.Conn, "ip", box.IP)

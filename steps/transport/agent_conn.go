@@ -19,7 +19,8 @@ type door interface {
 	open(line string) (program, error)
 	// bring sends the agent and starts it. tried says that this was done before; pushed, that another way is not left.
 	bring(ctx context.Context, tried bool) (pushed bool, err error)
-	// upload sends an artifact to the file state.Temp of the machine, after what is there already, and verifies the digest of what it read.
+	// upload sends an artifact to the file state.Temp of the machine, after what is there already, and verifies the
+	// digest of what it read.
 	upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
 		progress func(done, total int64)) error
 	// crashed is what the agent wrote to its file when it crashed; "" if it did not, or where that is not known.

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"net/netip"
 
 	"nodejoin/steps/host"
 )
@@ -57,10 +56,5 @@ func (s *sshConn) Address(host.Facts) string {
 	if len(s.way.clients) == 1 {
 		text = s.way.last().RemoteAddr().String()
 	}
-	at, err := netip.ParseAddrPort(text)
-	ip := at.Addr().Unmap()
-	if err != nil || ip.Zone() != "" || !ip.IsGlobalUnicast() { // loopback: something passes the connection on
-		return ""
-	}
-	return ip.String()
+	return publicAddress(text)
 }

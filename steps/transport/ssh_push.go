@@ -16,21 +16,6 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// bring sends the agent and starts it: on one channel, or by SFTP where that was tried or cannot be. pushed says that
-// it was SFTP.
-func (s *sshConn) bring(ctx context.Context, tried bool) (pushed bool, err error) {
-	if !tried {
-		s.cfg.Notify("pushing_agent", s.file.remote)
-		if begun, err := s.stream(ctx); begun || err != nil {
-			return false, err
-		}
-	}
-	if err := s.push(ctx); err != nil {
-		return false, err
-	}
-	return true, s.start(ctx)
-}
-
 // push sends the agent: to a temporary name, then to its own.
 func (s *sshConn) push(ctx context.Context) error {
 	f, err := os.Open(s.file.local)

@@ -72,3 +72,18 @@ func (a agentFile) unpack(size int64) string {
 		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), agentbin.PackedName,
 		name)
 }
+
+// bring sends the agent and starts it: on one channel, or by SFTP where that was tried or cannot be. pushed says that
+// it was SFTP.
+func (s *sshConn) bring(ctx context.Context, tried bool) (pushed bool, err error) {
+	if !tried {
+		s.cfg.Notify("pushing_agent", s.file.remote)
+		if begun, err := s.stream(ctx); begun || err != nil {
+			return false, err
+		}
+	}
+	if err := s.push(ctx); err != nil {
+		return false, err
+	}
+	return true, s.start(ctx)
+}

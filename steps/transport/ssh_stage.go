@@ -2,11 +2,9 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 
 	"nodejoin/steps"
@@ -59,24 +57,6 @@ func (s *sshConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source,
 		_ = c.Remove(sftpPath(s.cfg.OS, temp))
 	}
 	return err
-}
-
-// already reads what an earlier transfer left on the machine, if that is the beginning of the artifact, and returns
-// how many bytes these are.
-func already(f io.ReadSeeker, sum hash.Hash, blob wire.Blob, state wire.BlobState) (int64, error) {
-	if state.Part <= 0 || state.Part > blob.Size {
-		return 0, nil
-	}
-	begin := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(begin, sum), f, state.Part); err != nil {
-		return 0, err
-	}
-	if hex.EncodeToString(begin.Sum(nil)) == state.PartSHA256 {
-		return state.Part, nil
-	}
-	sum.Reset()
-	_, err := f.Seek(0, io.SeekStart)
-	return 0, err
 }
 
 // stageFailed distinguishes a lost connection from a machine that refuses the file.

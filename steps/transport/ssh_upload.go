@@ -3,8 +3,11 @@ package transport
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -65,6 +68,24 @@ type meter struct {
 	done     int64
 	said     time.Time
 	err      error // of r or ctx
+}
+
+// already reads what an earlier transfer left on the machine, if that is the beginning of the artifact, and returns
+// how many bytes these are.
+func already(f io.ReadSeeker, sum hash.Hash, blob wire.Blob, state wire.BlobState) (int64, error) {
+	if state.Part <= 0 || state.Part > blob.Size {
+		return 0, nil
+	}
+	begin := sha256.New()
+	if _, err := io.CopyN(io.MultiWriter(begin, sum), f, state.Part); err != nil {
+		return 0, err
+	}
+	if hex.EncodeToString(begin.Sum(nil)) == state.PartSHA256 {
+		return state.Part, nil
+	}
+	sum.Reset()
+	_, err := f.Seek(0, io.SeekStart)
+	return 0, err
 }
 
 // progressEvery bounds how often progress is reported.

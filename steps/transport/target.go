@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -77,4 +78,14 @@ func absolute(os, p string) bool {
 		return len(p) > 3 && p[1] == ':' && (p[2] == '\\' || p[2] == '/')
 	}
 	return strings.HasPrefix(p, "/")
+}
+
+// publicAddress is the address in "address:port"; "" where that is not how others reach the machine.
+func publicAddress(text string) string {
+	at, err := netip.ParseAddrPort(text)
+	ip := at.Addr().Unmap()
+	if err != nil || ip.Zone() != "" || !ip.IsGlobalUnicast() { // loopback: something passes the connection on
+		return ""
+	}
+	return ip.String()
 }

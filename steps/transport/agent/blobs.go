@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -106,6 +108,32 @@ func (b *blobs) part(ctx context.Context, temp string, size int64) (int64, strin
 		return 0, ""
 	}
 	return n, hex.EncodeToString(sum.Sum(nil))
+}
+
+// add adds bytes to what was sent, at a place up to which it is there. begin has made the folder.
+func (b *blobs) add(_ context.Context, part wire.BlobPart) (wire.None, error) {
+	if !part.Valid() {
+		return wire.None{}, errBlobName
+	}
+	flag := os.O_WRONLY | os.O_CREATE
+	if part.Offset == 0 {
+		flag |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(b.temp(part.Digest), flag, 0o600)
+	if err != nil {
+		return wire.None{}, err
+	}
+	have, err := f.Seek(0, io.SeekEnd)
+	if err == nil && have < part.Offset {
+		err = fmt.Errorf("%d bytes of the artifact are here, and those from %d on were sent", have, part.Offset)
+	}
+	if err == nil {
+		err = f.Truncate(part.Offset)
+	}
+	if err == nil {
+		_, err = f.WriteAt(part.Data, part.Offset)
+	}
+	return wire.None{}, errors.Join(err, f.Close())
 }
 
 // finish renames a completely sent blob to its name. The controller has checked the digest of what it sent, and

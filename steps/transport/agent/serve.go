@@ -97,6 +97,8 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 	switch method {
 	case wire.MethodBlobBegin:
 		return call(s, s.blobs.begin)
+	case wire.MethodBlobPart:
+		return call(s, s.blobs.add)
 	case wire.MethodBlobEnd:
 		return call(s, s.blobs.finish)
 	case wire.MethodForget:

@@ -87,7 +87,7 @@ func OfMethod(method string, wait time.Duration) Bound {
 		return brief(wait + time.Minute)
 	case MethodForget:
 		return brief(15 * time.Minute)
-	case MethodBlobBegin, MethodBlobEnd, MethodSecure:
+	case MethodBlobBegin, MethodBlobPart, MethodBlobEnd, MethodSecure:
 		return brief(within)
 	}
 	return brief(time.Minute)

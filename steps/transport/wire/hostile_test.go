@@ -94,7 +94,8 @@ func TestEveryCallIsBounded(t *testing.T) {
 			t.Errorf("%s: %+v", c.Empty().Method(), b)
 		}
 	}
-	for _, method := range []string{MethodBlobBegin, MethodBlobEnd, MethodForget, MethodSecure, MethodLock,
+	for _, method := range []string{MethodBlobBegin, MethodBlobPart, MethodBlobEnd, MethodForget, MethodSecure,
+		MethodLock,
 		MethodUnlock, "new"} {
 		if b := OfMethod(method, time.Minute); b.Bytes <= 0 || b.Within <= 0 || method == MethodLock &&
 			b.Within <= time.Minute {

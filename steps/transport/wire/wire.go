@@ -15,6 +15,7 @@ const Protocol = 1
 // Calls to the agent itself. Those to its executor are the table Calls.
 const (
 	MethodBlobBegin = "blob_begin" // Blob -> BlobState
+	MethodBlobPart  = "blob_part"  // BlobPart -> None: its bytes are in the temporary file
 	MethodBlobEnd   = "blob_end"   // Blob -> None: the temporary file becomes the blob
 	MethodForget    = "forget"     // steps.LeaveRequest -> steps.ForgetReply
 	MethodSecure    = "secure"     // None -> Secured: the data folder becomes private
@@ -56,6 +57,14 @@ type Blob struct {
 	Algorithm string `json:"algorithm"` // "sha256" or "sha512"
 	Digest    string `json:"digest"`    // lower-case hex
 	Size      int64  `json:"size"`      // bytes
+}
+
+// BlobPart is a part of an artifact, where the way to the machine has no files of its own. Parts come in their order.
+type BlobPart struct {
+	Blob
+
+	Offset int64  `json:"offset"`
+	Data   []byte `json:"data"`
 }
 
 // Valid reports whether Digest has the form of a digest; it becomes a file name.

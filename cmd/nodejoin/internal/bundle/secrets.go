@@ -34,6 +34,11 @@ func Secrets(p *plan.Plan, vars map[string]string, c *plan.Compiled, env func(st
 			}
 		}
 	}
+	for _, n := range c.Nodes {
+		if w := n.Connection.WinRM; w != nil {
+			out = append(out, loginSecrets(env, w.PasswordEnv)...)
+		}
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }

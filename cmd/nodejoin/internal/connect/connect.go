@@ -52,6 +52,8 @@ func Hosts(emit func(event.Event), agent Agents) func(context.Context, plan.Node
 			return transport.NewLocal(host.OnInterface(h, n.Interface), files, f.DataDir), nil
 		case "ssh":
 			return dialSSH(ctx, n, found, emit)
+		case "winrm":
+			return dialWinRM(ctx, n, found, emit)
 		}
 		return nil, fmt.Errorf("%s: there is no connection of type %q", n.Address, n.Connection.Type)
 	}

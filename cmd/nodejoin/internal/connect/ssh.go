@@ -59,6 +59,14 @@ func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)
 	}, a.get)
 }
 
+// dialWinRM connects to a node over WinRM.
+func dialWinRM(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
+	c := n.Connection.WinRM
+	return transport.DialWinRM(ctx, transport.WinRMConfig{Target: target(n, emit), Host: c.Host, Port: c.Port,
+		User: c.User, PasswordEnv: c.PasswordEnv, CertificateSHA256: c.CertificateSHA256, CAFile: c.CAFile,
+		Timeout: c.Timeout}, a.get)
+}
+
 // target is what a node's machine is.
 func target(n plan.Node, emit func(event.Event)) transport.Target {
 	return transport.Target{OS: n.OS, Arch: n.Arch, DataDir: n.DataDir, Interface: n.Interface,

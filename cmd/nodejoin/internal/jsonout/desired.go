@@ -67,7 +67,7 @@ type desiredNode struct {
 
 // desiredConnection is how a node is reached, without credentials.
 type desiredConnection struct {
-	Type          string `json:"type"` // ssh, local or sandbox
+	Type          string `json:"type"` // ssh, winrm, local or sandbox
 	Host          string `json:"host,omitempty"`
 	User          string `json:"user,omitempty"`
 	HostKeyPinned bool   `json:"host_key_pinned"`
@@ -122,6 +122,10 @@ func nodeOf(n block.Node) (desiredNode, error) {
 	if s := n.Connection.SSH; s != nil {
 		c := &out.Connection
 		c.Host, c.User, c.HostKeyPinned, c.AcceptNew = s.Host, s.User, s.HostKey != "", s.AcceptNew
+	}
+	if w := n.Connection.WinRM; w != nil {
+		c := &out.Connection
+		c.Host, c.User, c.HostKeyPinned = w.Host, w.User, w.CertificateSHA256 != ""
 	}
 	known := collect.Secrets(n.Steps)
 	for _, s := range n.Steps {

@@ -149,12 +149,12 @@ func (c *Collector) modules(ctx context.Context, out *Contents) error {
 	return nil
 }
 
-// agents adds those that go to hosts over SSH.
+// agents adds those that go to hosts over SSH and WinRM.
 func (c *Collector) agents(ctx context.Context, out *Contents) error {
 	seen := map[string]bool{}
 	for _, n := range c.Plan.Nodes {
 		platform := n.OS + "-" + n.Arch
-		if n.Connection.Type != "ssh" || seen[platform] {
+		if n.Connection.SSH == nil && n.Connection.WinRM == nil || seen[platform] {
 			continue
 		}
 		seen[platform] = true

@@ -44,6 +44,9 @@ func ownWords(h engine.HostReport) *words {
 	if s := h.Node.Connection.SSH; s != nil {
 		add("<address>", s.Host)
 	}
+	if s := h.Node.Connection.WinRM; s != nil {
+		add("<address>", s.Host)
+	}
 	add("<address>", h.Facts.IPv6...)
 	slices.SortStableFunc(w.list, func(a, b word) int { return len(b.value) - len(a.value) })
 	return w

@@ -1,0 +1,181 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"nodejoin/steps/transport/wsman"
+)
+
+// winrmProgram is a program that was started over WinRM.
+type winrmProgram struct {
+	conn   *winrmConn
+	cmd    *wsman.Command
+	ctx    context.Context // of its output
+	cancel context.CancelFunc
+	out    *io.PipeReader
+	done   chan struct{} // closed when it has ended, or nothing more is known of it
+
+	mu     sync.Mutex
+	status string // "exit status 1"; "" = not known
+	stderr tail
+}
+
+func (s *winrmConn) open(line string) (program, error) {
+	cmd, err := s.shell.Start(s.life, line)
+	if err != nil {
+		return nil, err
+	}
+	r, w := io.Pipe()
+	p := &winrmProgram{conn: s, cmd: cmd, out: r, done: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(s.run)
+	s.work.Go(func() {
+		defer close(p.done)
+		_ = w.CloseWithError(p.receive(w))
+	})
+	return p, nil
+}
+
+// receive passes the output on until the program ends.
+func (p *winrmProgram) receive(w io.Writer) error {
+	for {
+		o, err := p.cmd.Receive(p.ctx)
+		if err != nil {
+			return p.conn.broken(err)
+		}
+		_, _ = p.stderr.Write(o.Stderr)
+		if o.Done {
+			p.mu.Lock()
+			p.status = fmt.Sprintf("exit status %d", o.ExitCode)
+			p.mu.Unlock()
+		}
+		if _, err := w.Write(o.Stdout); err != nil {
+			return err
+		}
+		if o.Done {
+			return io.EOF
+		}
+	}
+}
+
+// broken is an error of a request. Unless the machine has answered, the connection is lost with it.
+func (s *winrmConn) broken(err error) error {
+	var f *wsman.Fault
+	if !errors.As(err, &f) && s.life.Err() == nil {
+		s.lose(err)
+	}
+	return err
+}
+
+func (p *winrmProgram) Read(b []byte) (int, error) { return p.out.Read(b) }
+
+func (p *winrmProgram) Write(b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		part := b[n:min(len(b), n+wsman.Chunk)]
+		if err := p.send(part, false); err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}
+
+// send sends input. A machine that does not take it in the time of two signs of life is lost.
+func (p *winrmProgram) send(b []byte, end bool) error {
+	bound := 2 * p.conn.cfg.KeepAlive
+	ctx, cancel := context.WithTimeoutCause(p.conn.run, bound, fmt.Errorf("no sign of life for %s", bound))
+	defer cancel()
+	if err := p.cmd.Send(ctx, b, end); err != nil {
+		return p.conn.broken(err)
+	}
+	return nil
+}
+
+func (p *winrmProgram) CloseWrite() error { return p.send(nil, true) }
+
+// Close ends the program, if it still runs, and what waits for its output.
+func (p *winrmProgram) Close() error {
+	p.cancel()
+	_ = p.out.Close()
+	if p.conn.life.Err() != nil {
+		return nil // it ends with the shell
+	}
+	ctx, cancel := context.WithTimeout(p.conn.run, closeBound)
+	defer cancel()
+	return p.cmd.Terminate(ctx)
+}
+
+func (p *winrmProgram) end(bound time.Duration) string {
+	t := time.NewTimer(bound)
+	defer t.Stop()
+	select {
+	case <-p.done:
+	case <-t.C:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var parts []string
+	for _, s := range []string{p.status, p.stderr.String()} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (p *winrmProgram) last() string { return p.stderr.String() }
+
+// command runs a command line to its end and returns what it wrote to standard output. in is its input; nil = none.
+func (s *winrmConn) command(ctx context.Context, line string, in io.Reader) (string, error) {
+	cmd, err := s.shell.Start(ctx, line)
+	if err != nil {
+		return "", s.broken(err)
+	}
+	if in != nil {
+		if err := feed(ctx, cmd, in); err != nil {
+			return "", s.broken(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	for {
+		o, err := cmd.Receive(ctx)
+		if err != nil {
+			return "", s.broken(err)
+		}
+		stdout.Write(o.Stdout)
+		stderr.Write(o.Stderr)
+		if stdout.Len()+stderr.Len() > maxNoise {
+			return "", fmt.Errorf("%s: its output is too long", line)
+		}
+		if !o.Done {
+			continue
+		}
+		_ = cmd.Terminate(ctx) // the machine may forget it
+		if o.ExitCode != 0 {
+			return "", fmt.Errorf("%s: exit status %d: %s", line, o.ExitCode, strings.TrimSpace(stderr.String()))
+		}
+		return stdout.String(), nil
+	}
+}
+
+// feed sends a command its input and the end of that.
+func feed(ctx context.Context, cmd *wsman.Command, in io.Reader) error {
+	b := make([]byte, wsman.Chunk)
+	for {
+		n, err := io.ReadFull(in, b)
+		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !end {
+			return err
+		}
+		if err := cmd.Send(ctx, b[:n], end); err != nil || end {
+			return err
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package transport
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/agentbin"
+	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/transport/wsman"
+)
+
+// bring sends the agent, in the one way that there is, and starts it.
+func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) {
+	s.cfg.Notify("pushing_agent", s.file.remote)
+	if err := s.push(ctx); err != nil {
+		return false, err
+	}
+	return true, s.start(ctx)
+}
+
+// push sends the agent to tar.exe of the machine, which unpacks it beside its place. What came of it is proved as
+// ever: the agent says the digest of its file before it is asked for anything that changes. The folder of an
+// interrupted push is used again by the next.
+func (s *winrmConn) push(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
+	defer stop()
+	in, err := agentArchive(s.file.local)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	alive, rest := s.watch("send the agent")
+	defer rest()
+	dir := s.agentDir()
+	temp := s.file.remote + wire.Leftover
+	// mkdir makes the folders above, too. It fails where it is there already.
+	_, _ = s.command(s.life, "mkdir "+temp, nil)
+	alive()
+	if _, err := s.command(s.life, "tar.exe -xozmf - -C "+temp, &living{in, alive}); err != nil {
+		return fmt.Errorf("unpack the agent in %s: %w", temp, err)
+	}
+	if _, err := s.command(s.life, fmt.Sprintf(`move /y %s\%s %s`, temp, agentbin.PackedName, s.file.remote),
+		nil); err != nil {
+		return fmt.Errorf("put the agent in place in %s: %w", dir, err)
+	}
+	_, _ = s.command(s.life, "rmdir "+temp, nil) // leave removes it otherwise
+	return nil
+}
+
+func (s *winrmConn) agentDir() string { return strings.Join(agentFolder, `\`) }
+
+// living reads and says that there is progress.
+type living struct {
+	io.Reader
+	alive func()
+}
+
+func (l *living) Read(p []byte) (int, error) {
+	l.alive()
+	return l.Reader.Read(p)
+}
+
+// agentArchive is the agent as a tar.gz.
+func agentArchive(local string) (io.ReadCloser, error) {
+	f, err := os.Open(local + agentbin.PackedSuffix)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if f, err = os.Open(local); err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r, w := io.Pipe()
+	go func() { // ends with its reader
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		t := tar.NewWriter(z)
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: agentbin.PackedName, Mode: 0o700, Size: fi.Size()})
+		if err == nil {
+			_, err = io.Copy(t, f)
+		}
+		err = errors.Join(err, t.Close(), z.Close(), f.Close())
+		_ = w.CloseWithError(err)
+	}()
+	return r, nil
+}
+
+// upload sends through the agent, in chunks, what the machine does not have of an artifact yet.
+func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob,
+	state wire.BlobState, progress func(done, total int64)) error {
+	alive, rest := s.watch("send an artifact")
+	defer rest()
+	sum := steps.NewHash(blob.Algorithm)
+	from, err := already(f, sum, blob, state)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", src.File, err)
+	}
+	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, done: from, alive: alive, progress: progress}
+	part := wire.BlobPart{Blob: blob, Offset: from, Data: make([]byte, chunk)}
+	for part.Offset < blob.Size {
+		n, err := io.ReadFull(m, part.Data[:min(chunk, blob.Size-part.Offset)])
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("read %s: %w", src.File, err)
+		}
+		send := part
+		send.Data = part.Data[:n]
+		if err := s.own(ctx, wire.MethodBlobPart, send, &wire.None{}); err != nil {
+			return err
+		}
+		part.Offset += int64(n)
+	}
+	if have := hex.EncodeToString(sum.Sum(nil)); have != blob.Digest {
+		return &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
+	}
+	return nil
+}
+
+// chunk is how many bytes of an artifact fit one message to the agent, which WinRM takes at once.
+const chunk = (wsman.Chunk - 1024) / 4 * 3
+
+// crashed reads the file of a crash.
+func (s *winrmConn) crashed(ctx context.Context) string {
+	stop := context.AfterFunc(ctx, s.hangUp)
+	defer stop()
+	text, err := s.command(s.life, "type "+s.file.remote+wire.CrashSuffix, nil)
+	if err != nil || text == "" {
+		return ""
+	}
+	return ": " + strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), tailSize)], "?"))
+}
+
+// agentName is the form of the names in the agent's folder, which cmd.exe takes as they are.
+var agentName = regexp.MustCompile(`^` + wire.AgentPrefix + `[0-9A-Za-z.]+$`)
+
+// removeAgents removes the programs of agents and what interrupted pushes left, then their folder if it is empty.
+func (s *winrmConn) removeAgents(ctx context.Context) error {
+	dir := s.agentDir()
+	list, err := s.command(ctx, "dir /b "+dir, nil)
+	if err != nil {
+		if ctx.Err() != nil || s.lostBy() != nil {
+			return err
+		}
+		return nil // there is no folder
+	}
+	others := false
+	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if name = strings.TrimSpace(name); !agentName.MatchString(name) {
+			others = others || name != ""
+			continue
+		}
+		remove := "del /f /q "
+		if strings.HasSuffix(name, wire.Leftover) {
+			remove = "rmdir /s /q "
+		}
+		if _, err := s.command(ctx, remove+dir+`\`+name, nil); err != nil {
+			return fmt.Errorf(`remove %s\%s: %w`, dir, name, err)
+		}
+	}
+	if others {
+		return nil
+	}
+	// rmdir takes empty folders only. del is silent where a program still runs, so its folder says what is there.
+	if _, err := s.command(ctx, "rmdir "+dir, nil); err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	_, _ = s.command(ctx, "rmdir "+agentFolder[0], nil) // it may hold something else
+	return nil
+}

@@ -1,0 +1,239 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/transport/sshtest"
+	"nodejoin/steps/transport/winrmtest"
+	"nodejoin/steps/transport/wire"
+)
+
+const winrmPassword = "pass-wörd-7c1e"
+
+// winrmMachine is a WinRM server whose commands run in a folder.
+type winrmMachine struct {
+	*winrmtest.Server
+	home, drive string
+}
+
+func newWinRM(t *testing.T) *winrmMachine {
+	m := &winrmMachine{home: t.TempDir(), drive: t.TempDir()}
+	m.Server = winrmtest.New(t, "Administrator", winrmPassword, winrmtest.Cmd(m.home, m.drive))
+	t.Setenv("TEST_WINRM", winrmPassword)
+	return m
+}
+
+func (m *winrmMachine) config(addr string) WinRMConfig {
+	host, port, _ := strings.Cut(addr, ":")
+	n, _ := strconv.Atoi(port)
+	return WinRMConfig{Target: Target{OS: "windows", DataDir: `C:\data`}, Host: host, Port: n, User: "Administrator",
+		PasswordEnv: "TEST_WINRM", CertificateSHA256: m.SHA256, Timeout: 20 * time.Second}
+}
+
+func (m *winrmMachine) dial(t *testing.T, c WinRMConfig) Conn {
+	t.Helper()
+	conn, err := DialWinRM(t.Context(), c, selfAgent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestWinRM is a whole run: the agent is carried in, checks, applies with an artifact and is removed by a leave.
+func TestWinRM(t *testing.T) {
+	m := newWinRM(t)
+	req := directories(filepath.Join(m.drive, "made"), 30)
+	src := artifact(t, 3<<20)
+	var pushed []string
+	c := m.config(m.Addr)
+	c.Notify = func(state, _ string) { pushed = append(pushed, state) }
+	conn := m.dial(t, c)
+	if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Stage(t.Context(), src, nil); err != nil {
+		t.Fatal(err)
+	}
+	staged, err := os.ReadFile(filepath.Join(m.drive, "data", "blobs", src.SHA256))
+	if want, _ := os.ReadFile(src.File); err != nil || string(staged) != string(want) {
+		t.Fatalf("staged %d bytes, want %d: %v", len(staged), len(want), err)
+	}
+	events := 0
+	reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) { events++ })
+	if err != nil || len(reply.Changed) != 30 || events == 0 {
+		t.Fatalf("%+v, %d events, %v", reply, events, err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.Shells(); n != 0 {
+		t.Errorf("%d shells are left", n)
+	}
+	if left, _ := filepath.Glob(filepath.Join(m.drive, "data", "blobs", "*")); len(left) != 0 {
+		t.Errorf("left staged: %q", left)
+	}
+
+	conn = m.dial(t, c)
+	check, err := Do(t.Context(), conn, wire.Check, req, nil)
+	if err != nil || check.Mutations != 0 {
+		t.Fatalf("%+v, %v", check, err)
+	}
+	if strings.Join(pushed, " ") != "pushing_agent" {
+		t.Errorf("phases: %q, want one push", pushed)
+	}
+	keys := executor.LeaveRequest{}
+	if _, err := Do(t.Context(), conn, wire.Leave, keys, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Forget(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.home, ".nodejoin")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the agent's folder is left: %v", err)
+	}
+}
+
+// TestWinRMCut: a lost connection in the middle of a step is ErrDropped; the step is given up on the machine, and
+// the next connection works.
+func TestWinRMCut(t *testing.T) {
+	m := newWinRM(t)
+	p := sshtest.NewProxy(t, m.Addr, 0)
+	c := m.config(p.Addr)
+	conn := m.dial(t, c)
+	slow := slowStep(m.drive)
+	_, err := Do(t.Context(), conn, wire.Apply, slow, func(e event.Event) {
+		if _, ok := e.(event.StepStarted); ok {
+			p.Cut()
+		}
+	})
+	if !errors.Is(err, ErrDropped) {
+		t.Fatalf("%v, want ErrDropped", err)
+	}
+	_ = conn.Close()
+	until(t, "the shell of the lost connection ends", func() bool { return m.Shells() == 0 })
+	req := directories(filepath.Join(m.drive, "made"), 3)
+	if reply, err := Do(t.Context(), m.dial(t, c), wire.Apply, req, nil); err != nil || len(reply.Changed) != 3 {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+}
+
+// TestWinRMPushInterrupted: what a push that was cut off left is finished by the next.
+func TestWinRMPushInterrupted(t *testing.T) {
+	m := newWinRM(t)
+	digest, err := selfDigest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.config(m.Addr)
+	f := newAgentFile(c.Target, "", digest)
+	temp := filepath.Join(m.home, strings.ReplaceAll(f.remote, `\`, "/")+wire.Leftover)
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(temp, "agent"), "half of it")
+
+	conn := m.dial(t, c)
+	if _, err := Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", temp, err)
+	}
+}
+
+// TestWinRMRefused: each machine that must not be used, or does not let us in, has its reason.
+func TestWinRMRefused(t *testing.T) {
+	m := newWinRM(t)
+	ca := writeText(t, filepath.Join(t.TempDir(), "ca.pem"), string(m.CA))
+	other := newWinRM(t)
+	foreign := writeText(t, filepath.Join(t.TempDir(), "ca.pem"), string(other.CA))
+	ssh := newMachine(t)
+	for name, tt := range map[string]struct {
+		change func(*WinRMConfig)
+		reason Reason // "" = it is accepted
+		says   string
+	}{
+		"pin":         {func(*WinRMConfig) {}, "", ""},
+		"CA":          {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", ca }, "", ""},
+		"domain user": {func(c *WinRMConfig) { c.User = `CORP\Administrator` }, "", ""},
+		"wrong pin":   {func(c *WinRMConfig) { c.CertificateSHA256 = other.SHA256 }, ReasonHostKey, m.SHA256},
+		"unknown CA":  {func(c *WinRMConfig) { c.CertificateSHA256 = "" }, ReasonHostKey, m.SHA256},
+		"other CA":    {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", foreign }, ReasonHostKey, m.SHA256},
+		"other name": {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile, c.Host = "", ca, "localhost" },
+			ReasonHostKey, "localhost"},
+		"no CA file":    {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", ca+".no" }, ReasonKey, ca + ".no"},
+		"no password":   {func(c *WinRMConfig) { c.PasswordEnv = "TEST_NONE" }, ReasonAuth, "TEST_NONE"},
+		"wrong user":    {func(c *WinRMConfig) { c.User = "guest" }, ReasonAuth, "refused"},
+		"wrong passord": {func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth, "refused"},
+		"not WinRM": {func(c *WinRMConfig) {
+			_, port, _ := strings.Cut(ssh.addr, ":")
+			c.Port, _ = strconv.Atoi(port)
+		}, ReasonUnreachable, "HTTPS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TEST_WRONG", "another")
+			c := m.config(m.Addr)
+			tt.change(&c)
+			conn, err := DialWinRM(t.Context(), c, selfAgent)
+			if err == nil {
+				_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil)
+				_ = conn.Close()
+			}
+			var ce *ConnectError
+			switch {
+			case tt.reason == "" && err != nil, tt.reason != "" && !errors.As(err, &ce):
+				t.Fatalf("have %v, want reason %q", err, tt.reason)
+			case tt.reason == "":
+			case ce.Reason != tt.reason || !strings.Contains(ce.Error(), tt.says) || ce.Remedy == "":
+				t.Errorf("have %s %v; %s; want %s with %q", ce.Reason, ce, ce.Remedy, tt.reason, tt.says)
+			case strings.Contains(ce.Error()+ce.Remedy, winrmPassword):
+				t.Error("the error contains the password")
+			}
+		})
+	}
+}
+
+// TestWinRMSilent: a machine that stops answering is given up within two signs of life.
+func TestWinRMSilent(t *testing.T) {
+	m := newWinRM(t)
+	c := m.config(m.Addr)
+	c.KeepAlive = 200 * time.Millisecond
+	conn := m.dial(t, c)
+	_, err := Do(t.Context(), conn, wire.Apply, slowStep(m.drive), func(e event.Event) {
+		if _, ok := e.(event.StepStarted); ok {
+			m.Freeze()
+		}
+	})
+	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "no sign of life") {
+		t.Fatalf("%v, want ErrDropped for want of a sign of life", err)
+	}
+}
+
+// TestWinRMCancel: a cancelled call ends the step on the machine.
+func TestWinRMCancel(t *testing.T) {
+	m := newWinRM(t)
+	conn := m.dial(t, m.config(m.Addr))
+	ctx, cancel := context.WithCancel(t.Context())
+	reply, err := Do(ctx, conn, wire.Apply, slowStep(m.drive), func(e event.Event) {
+		if _, ok := e.(event.StepStarted); ok {
+			cancel()
+		}
+	})
+	if err != nil || reply.Err == nil || reply.Err.Code != steps.CodeInterrupted {
+		t.Fatalf("%+v, %v, want the agent's reply: interrupted", reply, err)
+	}
+	if _, err := os.Stat(filepath.Join(m.drive, "slow.given-up")); err != nil {
+		t.Errorf("the step was not given up: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package winrmtest
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Cmd stands in for cmd.exe in a folder of this machine, the home folder of the user: it takes mkdir, rmdir, move /y,
+// del /f /q, dir /b, type and tar.exe, each as nodejoin uses it, and runs programs with "serve FOLDER". drive is the
+// folder that C: is there.
+func Cmd(home, drive string) Run {
+	return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+		path := func(p string) string { return filepath.Join(home, strings.ReplaceAll(p, `\`, "/")) }
+		fail := func(err error) int {
+			if err == nil {
+				return 0
+			}
+			_, _ = fmt.Fprintln(errs, err)
+			return 1
+		}
+		m := commands.FindStringSubmatch(line)
+		if m == nil {
+			return fail(fmt.Errorf("'%s' is not recognized as an internal or external command", line))
+		}
+		rest := strings.Fields(m[2])
+		switch m[1] {
+		case "mkdir":
+			if _, err := os.Stat(path(rest[0])); err == nil {
+				return fail(fmt.Errorf("A subdirectory or file %s already exists.", rest[0])) //nolint:staticcheck // as cmd.exe
+			}
+			return fail(os.MkdirAll(path(rest[0]), 0o700))
+		case "rmdir /s /q":
+			return fail(os.RemoveAll(path(rest[0])))
+		case "rmdir", "del /f /q":
+			return fail(os.Remove(path(rest[0])))
+		case "move /y":
+			return fail(os.Rename(path(rest[0]), path(rest[1])))
+		case "dir /b":
+			list, err := os.ReadDir(path(rest[0]))
+			for _, e := range list {
+				_, _ = fmt.Fprint(out, e.Name(), "\r\n")
+			}
+			if err == nil && len(list) == 0 {
+				return fail(fmt.Errorf("File Not Found")) //nolint:staticcheck // as cmd.exe
+			}
+			return fail(err)
+		case "type":
+			b, err := os.ReadFile(path(rest[0]))
+			_, _ = out.Write(b)
+			return fail(err)
+		case "tar.exe -xozmf - -C":
+			return program(ctx, exec.CommandContext(ctx, "tar", "-xozmf", "-", "-C", path(rest[0])), in, out, errs)
+		}
+		folder, err := hex.DecodeString(rest[0])
+		if err != nil {
+			return fail(err)
+		}
+		data := strings.ReplaceAll(strings.Replace(string(folder), "C:", drive, 1), `\`, "/")
+		if _, err := os.Stat(path(m[1][:len(m[1])-len(" serve")])); err != nil {
+			return fail(fmt.Errorf("The system cannot find the path specified.")) //nolint:staticcheck // as cmd.exe
+		}
+		cmd := exec.CommandContext(ctx, path(strings.TrimSuffix(m[1], " serve")), "serve", hex.EncodeToString([]byte(data)))
+		cmd.Dir = home
+		return program(ctx, cmd, in, out, errs)
+	}
+}
+
+var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|tar\.exe -xozmf - -C|` +
+	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+)?)$`)
+
+// program runs a program to its end. It is killed where ctx ends, as by the end of a shell.
+func program(ctx context.Context, cmd *exec.Cmd, in io.Reader, out, errs io.Writer) int {
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, 5*time.Second
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, err)
+		return 1
+	}
+	go func() { // ends with the command, which closes in
+		_, _ = io.Copy(stdin, in)
+		_ = stdin.Close()
+	}()
+	_ = cmd.Wait()
+	if ctx.Err() != nil {
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}

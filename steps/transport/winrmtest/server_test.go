@@ -1,0 +1,54 @@
+package winrmtest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodejoin/steps/transport/winrmtest"
+)
+
+// pywinrm makes a folder, lists it, and runs what is no command, with one client that has logged in and one with
+// another password. It is a client of others, so that the server of our tests does not only agree with our client.
+const pywinrm = `
+import sys, winrm
+from winrm.exceptions import InvalidCredentialsError
+url = 'https://' + sys.argv[1] + '/wsman'
+def session(password):
+    return winrm.Session(url, auth=('Administrator', password), transport='ntlm')
+s = session(sys.argv[2])
+print(s.run_cmd('mkdir', ['a']).status_code)
+print(s.run_cmd('mkdir', ['a\\b']).status_code)
+print(s.run_cmd('dir', ['/b', 'a']).std_out.decode().strip())
+bad = s.run_cmd('format', ['c:'])
+print(bad.status_code, 'not recognized' in bad.std_err.decode())
+try:
+    session('wrong').run_cmd('dir', ['/b', 'a'])
+    print('the wrong password is accepted')
+except InvalidCredentialsError:
+    print('refused')
+`
+
+func TestPywinrm(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if exec.Command(python, "-c", "import winrm").Run() != nil {
+		t.Skip("needs Debian's python3-winrm")
+	}
+	home := t.TempDir()
+	s := winrmtest.New(t, "Administrator", "pass-wörd", winrmtest.Cmd(home, home))
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, s.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "-c", pywinrm, s.Addr, "pass-wörd")
+	cmd.Env = append(os.Environ(), "REQUESTS_CA_BUNDLE="+ca)
+	out, err := cmd.CombinedOutput()
+	if want := "0\n0\nb\n1 True\nrefused\n"; err != nil || strings.ReplaceAll(string(out), "\r", "") != want {
+		t.Fatalf("%v\nhave:\n%s\nwant:\n%s", err, out, want)
+	}
+	if n := s.Shells(); n != 0 {
+		t.Errorf("%d shells are left", n)
+	}
+}

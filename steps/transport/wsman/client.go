@@ -1,0 +1,225 @@
+// Package wsman runs commands on Windows machines by WS-Management (DMTF DSP0226) and its shells
+// (MS-WSMV), as winrs does: over HTTPS, with NTLM.
+package wsman
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/Azure/go-ntlmssp"
+)
+
+// Config says how to reach a machine.
+type Config struct {
+	Addr     string // host and port
+	User     string // "user", `DOMAIN\user` or "user@domain"
+	Password string
+	// Pin is the SHA-256 of the machine's certificate, lower-case hex; "" = CAs sign it for the host of Addr.
+	Pin string
+	CAs *x509.CertPool // nil = those of the controller's system
+	// Dial opens the byte stream; nil = a plain one.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// ErrRefused says that the machine does not accept the login.
+var ErrRefused = errors.New("the login was refused")
+
+// CertificateError says that the machine's certificate is not accepted.
+type CertificateError struct {
+	SHA256 string // of the certificate, hex
+	Err    error
+}
+
+func (e *CertificateError) Error() string { return e.Err.Error() }
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+// Client makes requests of one machine. A lane is a connection of its own that makes one request at a time: WinRM logs
+// connections in, not requests, and one that waits for output must not keep another from sending input.
+type Client struct {
+	cfg   Config
+	url   string
+	lanes []*lane
+}
+
+type lane struct {
+	http *http.Client
+	busy sync.Mutex
+}
+
+// The lanes of a client.
+const (
+	laneWork = iota // what is asked and answered at once
+	laneWait        // what waits for output
+	lanes
+)
+
+// New returns a client; it connects with its first request.
+func New(c Config) *Client {
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	host, _, _ := net.SplitHostPort(c.Addr)
+	cl := &Client{cfg: c, url: "https://" + c.Addr + "/wsman"}
+	for range lanes {
+		cl.lanes = append(cl.lanes, &lane{http: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: c.Dial, TLSClientConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, ServerName: host,
+				InsecureSkipVerify:     true, // verify does it, with a pin or without one
+				VerifyConnection:       c.verify,
+				SessionTicketsDisabled: true,
+			}}}})
+	}
+	return cl
+}
+
+// verify accepts the pinned certificate, or one that the CAs sign for the machine's name.
+func (c Config) verify(s tls.ConnectionState) error {
+	leaf := s.PeerCertificates[0]
+	sum := sha256.Sum256(leaf.Raw)
+	have := hex.EncodeToString(sum[:])
+	if c.Pin != "" {
+		if have == c.Pin {
+			return nil
+		}
+		return &CertificateError{SHA256: have, Err: errors.New("the machine has another certificate than the pinned one")}
+	}
+	between := x509.NewCertPool()
+	for _, cert := range s.PeerCertificates[1:] {
+		between.AddCert(cert)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{DNSName: s.ServerName, Roots: c.CAs, Intermediates: between})
+	if err != nil {
+		return &CertificateError{SHA256: have, Err: err}
+	}
+	return nil
+}
+
+// Close ends the connections. A request that is under way is to be ended by its context.
+func (c *Client) Close() {
+	for _, l := range c.lanes {
+		l.http.CloseIdleConnections()
+	}
+}
+
+// maxReply bounds a reply, in bytes: MaxEnvelope with what XML may add.
+const maxReply = 4 << 20
+
+// do sends a request over a lane and returns its reply. It logs in where the machine asks for that.
+func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) {
+	l := c.lanes[lane]
+	l.busy.Lock()
+	defer l.busy.Unlock()
+	status, reply, header, err := l.post(ctx, c.url, body, "")
+	if err != nil {
+		return nil, err
+	}
+	if status == http.StatusUnauthorized {
+		if status, reply, err = c.login(ctx, l, header, body); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case status == http.StatusOK:
+		return reply, nil
+	case status == http.StatusUnauthorized:
+		return nil, ErrRefused
+	case status == http.StatusInternalServerError || status == http.StatusBadRequest: // DSP0226, C.2: of faults
+		if f := parseFault(reply); f != nil {
+			return nil, f
+		}
+	}
+	return nil, fmt.Errorf("the machine answers with HTTP status %d", status)
+}
+
+// schemes are what WinRM calls NTLM, in the order of preference. Negotiate takes a bare message of NTLM,
+// too (RFC 4559).
+var schemes = []string{"Negotiate", "NTLM"}
+
+// login logs the connection of a lane in by NTLM and makes the request.
+func (c *Client) login(ctx context.Context, l *lane, header http.Header, body []byte) (int, []byte, error) {
+	scheme := ""
+	for _, s := range schemes {
+		if _, ok := challenge(header, s); ok && scheme == "" {
+			scheme = s
+		}
+	}
+	if scheme == "" {
+		return 0, nil, fmt.Errorf("%w: the machine offers no NTLM, but %q", ErrRefused,
+			strings.Join(header.Values("WWW-Authenticate"), ", "))
+	}
+	first, err := ntlmssp.NewNegotiateMessage("", "")
+	if err != nil {
+		return 0, nil, err
+	}
+	status, _, header, err := l.post(ctx, c.url, nil, scheme+" "+base64.StdEncoding.EncodeToString(first))
+	if err != nil {
+		return 0, nil, err
+	}
+	token, ok := challenge(header, scheme)
+	if status != http.StatusUnauthorized || !ok || token == "" {
+		return 0, nil, fmt.Errorf("%w: the machine answers to NTLM with HTTP status %d", ErrRefused, status)
+	}
+	raw, err := base64.StdEncoding.DecodeString(token)
+	if err != nil {
+		return 0, nil, fmt.Errorf("the machine's challenge: %w", err)
+	}
+	answer, err := ntlmssp.NewAuthenticateMessage(raw, c.cfg.User, c.cfg.Password, nil)
+	if err != nil {
+		return 0, nil, fmt.Errorf("answer the machine's challenge: %w", err)
+	}
+	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(answer))
+	return status, reply, err
+}
+
+// challenge is what the machine says of a scheme of authentication.
+func challenge(h http.Header, scheme string) (string, bool) {
+	for _, v := range h.Values("WWW-Authenticate") {
+		for _, one := range strings.Split(v, ",") {
+			name, token, _ := strings.Cut(strings.TrimSpace(one), " ")
+			if strings.EqualFold(name, scheme) {
+				return token, true
+			}
+		}
+	}
+	return "", false
+}
+
+func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
+	int, []byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	req.GetBody = nil // nothing is sent twice: it could be done twice
+	req.Header.Set("Content-Type", "application/soap+xml;charset=UTF-8")
+	req.Header.Set("User-Agent", "nodejoin")
+	if auth != "" {
+		req.Header.Set("Authorization", auth)
+	}
+	resp, err := l.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return 0, nil, nil, err
+	}
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	err = errors.Join(err, resp.Body.Close())
+	if err == nil && len(reply) > maxReply {
+		err = fmt.Errorf("a reply has more than %d bytes", maxReply)
+	}
+	return resp.StatusCode, reply, resp.Header, err
+}
