@@ -88,8 +88,8 @@ func DialWinRM(ctx context.Context, c WinRMConfig, agents AgentSource) (Conn, er
 	run, over := context.WithCancel(context.WithoutCancel(ctx))
 	s.run = run
 	s.life, s.end = context.WithCancel(run)
-	s.stop = func() {} // hangUp does it, after the last messages
-	s.work.Go(func() { s.wait(over) })
+	s.stop = func() {}                 // hangUp does it, after the last messages
+	s.work.Go(func() { s.wait(over) }) //nolint:contextcheck // the connection outlives ctx
 	s.work.Go(s.keepAlive)
 	if s.file, err = lookup.wait(ctx, name); err == nil {
 		if err = s.start(ctx); err != nil {
@@ -143,7 +143,7 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 		Remedy: "check the address, the firewall, and that the machine's WinRM listens for HTTPS: " +
 			"winrm enumerate winrm/config/listener"}
 	var bad *wsman.CertificateError
-	var fault *wsman.Fault
+	var fault *wsman.FaultError
 	var plain tls.RecordHeaderError
 	switch {
 	case errors.As(err, &bad):

@@ -66,7 +66,7 @@ func (p *winrmProgram) receive(w io.Writer) error {
 
 // broken is an error of a request. Unless the machine has answered, the connection is lost with it.
 func (s *winrmConn) broken(err error) error {
-	var f *wsman.Fault
+	var f *wsman.FaultError
 	if !errors.As(err, &f) && s.life.Err() == nil {
 		s.lose(err)
 	}

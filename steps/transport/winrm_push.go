@@ -33,7 +33,7 @@ func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) 
 // ever: the agent says the digest of its file before it is asked for anything that changes. The folder of an
 // interrupted push is used again by the next.
 func (s *winrmConn) push(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) }) // which ends s.life
 	defer stop()
 	in, err := agentArchive(s.file.local)
 	if err != nil {
@@ -45,16 +45,17 @@ func (s *winrmConn) push(ctx context.Context) error {
 	dir := s.agentDir()
 	temp := s.file.remote + wire.Leftover
 	// mkdir makes the folders above, too. It fails where it is there already.
-	_, _ = s.command(s.life, "mkdir "+temp, nil)
+	_, _ = s.command(s.life, "mkdir "+temp, nil) //nolint:contextcheck // see stop
 	alive()
-	if _, err := s.command(s.life, "tar.exe -xozmf - -C "+temp, &living{in, alive}); err != nil {
+	_, err = s.command(s.life, "tar.exe -xozmf - -C "+temp, &living{in, alive}) //nolint:contextcheck // see stop
+	if err != nil {
 		return fmt.Errorf("unpack the agent in %s: %w", temp, err)
 	}
-	if _, err := s.command(s.life, fmt.Sprintf(`move /y %s\%s %s`, temp, agentbin.PackedName, s.file.remote),
-		nil); err != nil {
+	move := fmt.Sprintf(`move /y %s\%s %s`, temp, agentbin.PackedName, s.file.remote)
+	if _, err := s.command(s.life, move, nil); err != nil { //nolint:contextcheck // see stop
 		return fmt.Errorf("put the agent in place in %s: %w", dir, err)
 	}
-	_, _ = s.command(s.life, "rmdir "+temp, nil) // leave removes it otherwise
+	_, _ = s.command(s.life, "rmdir "+temp, nil) //nolint:contextcheck // see stop; leave removes it otherwise
 	return nil
 }
 
@@ -138,7 +139,7 @@ const chunk = (wsman.Chunk - 1024) / 4 * 3
 func (s *winrmConn) crashed(ctx context.Context) string {
 	stop := context.AfterFunc(ctx, s.hangUp)
 	defer stop()
-	text, err := s.command(s.life, "type "+s.file.remote+wire.CrashSuffix, nil)
+	text, err := s.command(s.life, "type "+s.file.remote+wire.CrashSuffix, nil) //nolint:contextcheck // see stop
 	if err != nil || text == "" {
 		return ""
 	}

@@ -63,14 +63,14 @@ func escape(s string) string {
 	return b.String()
 }
 
-// Fault is the refusal of a request.
-type Fault struct {
+// FaultError is the refusal of a request.
+type FaultError struct {
 	Subcode string // "w:TimedOut" without its prefix
 	Code    string // of Windows, decimal; "" = none
 	Text    string
 }
 
-func (f *Fault) Error() string {
+func (f *FaultError) Error() string {
 	text := strings.Join(strings.Fields(f.Text), " ")
 	if f.Code != "" {
 		text += " (" + f.Code + ")"
@@ -81,16 +81,16 @@ func (f *Fault) Error() string {
 // codeTimeout is ERROR_WSMAN_OPERATION_TIMEDOUT: there was no output yet.
 const codeTimeout = "2150858793"
 
-func (f *Fault) timedOut() bool { return f.Subcode == "TimedOut" || f.Code == codeTimeout }
+func (f *FaultError) timedOut() bool { return f.Subcode == "TimedOut" || f.Code == codeTimeout }
 
 // codeDenied is ERROR_ACCESS_DENIED.
 const codeDenied = "5"
 
 // Denied reports whether the machine refuses the user what it asks for.
-func (f *Fault) Denied() bool { return f.Code == codeDenied || f.Subcode == "AccessDenied" }
+func (f *FaultError) Denied() bool { return f.Code == codeDenied || f.Subcode == "AccessDenied" }
 
 // parseFault is the fault in a message; nil = there is none.
-func parseFault(text []byte) *Fault {
+func parseFault(text []byte) *FaultError {
 	var m struct {
 		Fault *struct {
 			Code struct {
@@ -109,10 +109,10 @@ func parseFault(text []byte) *Fault {
 		} `xml:"Body>Fault"`
 	}
 	if xml.Unmarshal(text, &m) != nil || m.Fault == nil {
-		return nil
+		return nil //nolint:nilerr // what is not XML is not a fault
 	}
 	subcode := m.Fault.Code.Subcode.Value
-	return &Fault{Subcode: subcode[strings.LastIndex(subcode, ":")+1:], Code: m.Fault.Detail.WSMan.Code,
+	return &FaultError{Subcode: subcode[strings.LastIndex(subcode, ":")+1:], Code: m.Fault.Detail.WSMan.Code,
 		Text: m.Fault.Reason.Text}
 }
 

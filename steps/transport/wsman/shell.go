@@ -115,7 +115,7 @@ func (c *Command) Receive(ctx context.Context) (o Output, err error) {
 		options: [][2]string{{"WSMAN_CMDSHELL_OPTION_KEEPALIVE", "TRUE"}},
 		body: fmt.Sprintf(`<rsp:Receive><rsp:DesiredStream CommandId="%s">stdout stderr</rsp:DesiredStream></rsp:Receive>`,
 			escape(c.id))}.text(c.s.c.url))
-	var f *Fault
+	var f *FaultError
 	if errors.As(err, &f) && f.timedOut() {
 		return o, nil
 	}
