@@ -93,9 +93,10 @@ var Classes = []Class{
 	{"saved plans that were changed", []Tests{{"plan/saved", "^(TestDecodeRefuses|TestChanges|FuzzDecode)$"}}},
 	{"outputs, signals and full disks", []Tests{
 		{"cmd/nodejoin", "^TestScript$/^(lost_output|streams|interrupt|fail_.*|lock|damaged_sandbox)$"},
-		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestKilledProcessIsGone|TestChangedByAKilledRun|" +
+		{"cmd/nodejoin", "^(TestPanicReport|TestInterruptedQuestion|TestChangedByAKilledRun|" +
 			"TestLostOutputs|TestInterruptedJSON|TestBlockedOutput)$"},
-		{"cmd/nodejoin/internal/atomicfile", "."}, {"cmd/nodejoin/internal/runlog", "."},
+		{"cmd/nodejoin/internal/holder", "^TestKilledProcessIsGone$"}, {"cmd/nodejoin/internal/atomicfile", "."},
+		{"cmd/nodejoin/internal/runlog", "."},
 	}},
 	{"reports with text of hosts", []Tests{
 		{"cmd/nodejoin/internal/report", "^(TestHTML|TestMarkdown|TestSARIF|TestJUnit)"},
