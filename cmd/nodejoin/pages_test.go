@@ -14,6 +14,11 @@ import (
 
 // elsewhere maps page commands that cannot run in a script to the test that runs them, or to the reason for none.
 var elsewhere = map[string]string{
+	"nodejoin fleet apply plans/prod --image registry.example/nodejoin:1.0 --known-hosts ~/.ssh/known_hosts " +
+		"--ssh-key ~/.ssh/id_ed25519": "needs a cluster; acceptance test TestFleet",
+	"nodejoin fleet status plans/prod":                      "needs a cluster; acceptance test TestFleet",
+	"nodejoin fleet logs plans/prod --shard 3":              "needs a cluster; acceptance test TestFleet",
+	"nodejoin fleet stop plans/prod":                        "needs a cluster; acceptance test TestFleet",
 	"nodejoin doctor --self-test --yes-change-this-machine": "changes the machine; acceptance test TestSelfTest",
 }
 

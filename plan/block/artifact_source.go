@@ -19,7 +19,7 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 		src.File = s.Scope.Files.Home(f)
 	}
 	switch {
-	case s.Has("url") && s.Has("file"):
+	case src.URL != "" && src.File != "": // one that is not known may be null
 		s.Fail("file", "arguments exclude each other",
 			"An artifact comes from a url, fetched by the host, or from a file of the controller. Remove one of the two.")
 	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):

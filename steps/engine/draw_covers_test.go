@@ -36,6 +36,7 @@ var notDrawn = map[string]string{
 	"cluster/kubeconfig":                 "a real cluster; the sandbox cluster stands in its place",
 	"cluster/ca_hash":                    "a sandbox cluster has a CA of its own, and the language refuses a pin of it",
 	"node/connection ssh*":               "how the machine is reached, not what becomes of it",
+	"node/connection winrm*":             "how the machine is reached, not what becomes of it",
 	"node/connection local":              "how the machine is reached, not what becomes of it",
 	"node/build":                         "of real machines; the connection of a sandbox has it instead",
 	"profile/build":                      "of real machines; the connection of a sandbox has it instead",
