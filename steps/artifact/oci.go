@@ -36,11 +36,14 @@ type stored struct {
 	repository string
 }
 
-var ociAddress = regexp.MustCompile(`^oci://([^/@?#]+)/([a-z0-9._/-]+):([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$`)
+var ociAddress = regexp.MustCompile(`^oci://([^/@?#]+)/([a-z0-9._/-]+):([A-Za-z0-9_][A-Za-z0-9_.-]*)$`)
+
+// longestTag is how long a tag may be (distribution-spec, "Pulling manifests").
+const longestTag = 128
 
 func newStored(client *http.Client, raw string) (*stored, error) {
 	m := ociAddress.FindStringSubmatch(raw)
-	if m == nil {
+	if m == nil || len(m[3]) > longestTag {
 		return nil, &steps.Error{Code: steps.CodeInvalid, Summary: "wrong artifact address",
 			Detail: fmt.Sprintf("%q is not oci://HOST/REPOSITORY:TAG", steps.ShowURL(raw))}
 	}

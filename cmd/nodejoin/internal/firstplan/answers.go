@@ -83,7 +83,7 @@ func (a *Answers) AddHost(os, s string) error {
 
 var (
 	planName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
-	nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`) // RFC 1123
+	nodeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`) // RFC 1123, with at most 253 characters
 )
 
 func checkVersion(s string) error {
@@ -99,7 +99,7 @@ func parseHost(s string, sandbox bool) (Host, error) {
 	switch {
 	case !ok || address == "" || strings.ContainsAny(address, " \t"):
 		return Host{}, errors.New("it must be name=address, for example win-1=10.0.0.21")
-	case !nodeName.MatchString(name):
+	case len(name) > 253 || !nodeName.MatchString(name):
 		return Host{}, fmt.Errorf("%q is not a node name: use lower-case letters, digits, '-' and '.' (RFC 1123)", name)
 	}
 	if _, err := netip.ParseAddr(address); sandbox && err != nil {

@@ -38,7 +38,7 @@ type Fleet struct {
 
 var (
 	nameForm     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
-	imageForm    = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]{0,250}$`)
+	imageForm    = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]*$`)
 	scheduleForm = regexp.MustCompile(`^(@(hourly|daily|weekly|monthly|yearly)|[0-9*/,A-Za-z-]+( [0-9*/,A-Za-z-]+){4})$`)
 )
 
@@ -53,7 +53,7 @@ func (o Options) Check() error {
 			o.Namespace)
 	case o.Image == "":
 		return errors.New("--image is missing: the container image of nodejoin, as your registry has it")
-	case !imageForm.MatchString(o.Image):
+	case len(o.Image) > 251 || !imageForm.MatchString(o.Image):
 		return fmt.Errorf("--image %q: it must be a reference such as registry.example/nodejoin:1.0 or ...@sha256:DIGEST",
 			o.Image)
 	case o.Shards < 1 || o.Shards > selection.MostShards:
