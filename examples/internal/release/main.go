@@ -39,7 +39,8 @@ func main() {
 	flag.StringVar(&r.version, "version", "dev", "version that the program says")
 	flag.StringVar(&r.out, "o", "dist", "folder of the release; it must not exist")
 	flag.IntVar(&r.limit, "limit", 60_000_000, "bytes that a program may have")
-	flag.IntVar(&r.memory, "memory", 40_000_000, "bytes of memory that a plan of one host may take")
+	flag.IntVar(&r.memory, "memory", 16_000_000, "bytes of memory that a plan of one host may take, without the pages "+
+		"of the program's file")
 	flag.IntVar(&r.wire, "wire", 4_500_000, "bytes that a packed agent may have")
 	flag.BoolVar(&r.image, "image", false, "also make a container image: an OCI layout in a tar file")
 	platforms := flag.String("platforms", strings.Join(agentbin.Targets, " "), "os/arch of each program")

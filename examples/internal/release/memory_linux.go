@@ -9,10 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
+	"time"
 )
 
 // measureCommand in front of a program and its arguments: run it, and print the memory that it took.
@@ -31,7 +32,7 @@ func (r *release) frugal(ctx context.Context, goos, arch, program string) error 
 	if err := os.CopyFS(filepath.Join(dir, "plan"), os.DirFS(filepath.Join("examples", "quickstart"))); err != nil {
 		return err
 	}
-	least := math.MaxInt // how much of the program's file Linux maps at a time differs by some MB
+	least := math.MaxInt // the garbage collector runs sooner or later
 	for range 3 {
 		have, err := peak(ctx, program, "plan", "--target", "node.win-1",
 			filepath.Join(dir, "plan", "quickstart.join.hcl"))
@@ -46,8 +47,8 @@ func (r *release) frugal(ctx context.Context, goos, arch, program string) error 
 	return nil
 }
 
-// peak is the memory, in bytes, that a program takes at most. Linux counts for a program what its parent had when it
-// started it (exec_mmap), so the parent is a new process, which has little.
+// peak is the memory, in bytes, that a program takes for itself at most, as one look in each millisecond sees it.
+// The pages of its file do not count: Linux shares and drops them, and maps some MB more or fewer of them by chance.
 func peak(ctx context.Context, args ...string) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -67,13 +68,41 @@ func peak(ctx context.Context, args ...string) (int, error) {
 func measure(args []string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return errors.New("no usage of resources")
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	most := 0
+	often := time.NewTicker(time.Millisecond)
+	defer often.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if err == nil && most == 0 {
+				err = errors.New("it ended before its memory could be read")
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Println(most)
+			return err
+		case <-often.C:
+			most = max(most, own(cmd.Process.Pid))
+		}
 	}
-	_, err := fmt.Println(usage.Maxrss << 10) // in KiB (getrusage(2))
-	return err
+}
+
+// anonymous is the memory of a process that is not of files (proc_pid_status(5)), in KiB.
+var anonymous = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
+
+// own is the memory that a process has for itself, in bytes; 0 if it has ended.
+func own(pid int) int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // not there after the end
+	m := anonymous.FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(m[1])) // digits
+	return n << 10
 }
