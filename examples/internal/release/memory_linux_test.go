@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // takeCommand before a number of bytes makes the program allocate that much memory.
@@ -21,7 +23,9 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case takeCommand:
 			n, _ := strconv.Atoi(os.Args[2])
-			touch(n)
+			b := touch(n)
+			time.Sleep(200 * time.Millisecond) // peak looks each millisecond
+			runtime.KeepAlive(b)
 			os.Exit(0)
 		}
 	}
