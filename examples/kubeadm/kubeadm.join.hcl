@@ -34,6 +34,12 @@ node "win" {
   name     = each.key
   os       = "windows"
 
+  taint {
+    key    = "os"
+    value  = "windows"
+    effect = "NoSchedule"
+  }
+
   connection "sandbox" {
     path = ".sandbox/${each.key}"
     ip   = each.value
