@@ -26,6 +26,7 @@ const MaxFile = 8 << 20
 // Files are the files of one plan: where they are, and what was parsed of them.
 type Files struct {
 	Dir    string // absolute folder of the plan
+	given  string // Dir as it was given
 	base   string // absolute; where relative paths begin
 	Parser *hclparse.Parser
 	// Confined: nothing outside Dir is read, whatever paths and links the plan has.
@@ -50,7 +51,7 @@ type Files struct {
 // NewFiles returns the files in dir. Relative paths of the plan begin at base,
 // "" = dir.
 func NewFiles(dir, base string) (*Files, error) {
-	s := &Files{Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules(),
+	s := &Files{given: dir, Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules(),
 		absolute: map[string]bool{}}
 	var err error
 	s.Dir, err = filepath.Abs(dir)

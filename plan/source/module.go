@@ -1,6 +1,10 @@
 package source
 
-import "github.com/hashicorp/hcl/v2"
+import (
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+)
 
 // Module returns the files as a module in the folder dir sees them: its paths begin there.
 func (s *Files) Module(dir string) *Files {
@@ -18,6 +22,15 @@ func (s *Files) Unpacked(dir, shown string) *Files {
 	return &inner
 }
 
+// named is the name of a module's file, absolute, in the form that names of the plan's files have.
+func (s *Files) named(file string) string {
+	rel, err := filepath.Rel(s.Dir, file)
+	if err != nil || s.tree != "" || filepath.IsAbs(s.given) {
+		return file
+	}
+	return filepath.Join(s.given, rel)
+}
+
 // ReadModule reads the files of the module in the folder dir, once. They are shown in diagnostics with those of the
 // plan.
 func (s *Files) ReadModule(dir string) ([]ModuleFile, error) {
@@ -30,6 +43,7 @@ func (s *Files) ReadModule(dir string) ([]ModuleFile, error) {
 	}
 	var out []ModuleFile
 	for _, name := range names {
+		name = s.named(name)
 		src, err := s.Read(name)
 		if err != nil {
 			return nil, err
