@@ -78,15 +78,16 @@ func New(c Config) *Client {
 			Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: c.Dial, TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, ServerName: host,
 				InsecureSkipVerify:     true, //nolint:gosec // verify does it, with a pin or without one
-				VerifyConnection:       c.verify,
+				VerifyConnection:       func(s tls.ConnectionState) error { return c.verify(s, host) },
 				SessionTicketsDisabled: true,
 			}}}})
 	}
 	return cl
 }
 
-// verify accepts the pinned certificate, or one that the CAs sign for the machine's name.
-func (c Config) verify(s tls.ConnectionState) error {
+// verify accepts the pinned certificate, or one that the CAs sign for host. It does not use s.ServerName, which is ""
+// for addresses: with that, a certificate for any name would do.
+func (c Config) verify(s tls.ConnectionState, host string) error {
 	leaf := s.PeerCertificates[0]
 	sum := sha256.Sum256(leaf.Raw)
 	have := hex.EncodeToString(sum[:])
@@ -100,7 +101,7 @@ func (c Config) verify(s tls.ConnectionState) error {
 	for _, cert := range s.PeerCertificates[1:] {
 		between.AddCert(cert)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{DNSName: s.ServerName, Roots: c.CAs, Intermediates: between})
+	_, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: c.CAs, Intermediates: between})
 	if err != nil {
 		return &CertificateError{SHA256: have, Err: err}
 	}
