@@ -85,7 +85,8 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 	p.nodes(ctx, testNode)
 	flannel := kube.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel", ClusterRole: "nodejoin:flannel",
 		Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}}, OwnNode: true}
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}},
+		OwnNode: true, Node: testNode}
 	lease := kube.Lease{Name: "nodejoin-prod", Holder: "run", Duration: time.Minute, Renewed: time.Now()}
 	settings, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\n" +
 		"metadata: {name: settings, namespace: default}\n")
@@ -112,8 +113,16 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 			}
 			return a.RevokeToken(ctx, minted.ID)
 		},
-		"SigningRequests":      func() error { _, err := a.SigningRequests(ctx, testNode); return err },
-		"EnsureServiceAccount": func() error { return a.EnsureServiceAccount(ctx, flannel) },
+		"SigningRequests": func() error { _, err := a.SigningRequests(ctx, testNode); return err },
+		"an account of nodes, and a token of it": func() error {
+			node, err := a.Node(ctx, testNode)
+			if err := errors.Join(err, a.EnsureServiceAccount(ctx, flannel)); err != nil {
+				return err
+			}
+			_, _, err = a.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: flannel.Namespace, Name: flannel.Name,
+				TTL: time.Hour, Node: testNode, UID: node.UID})
+			return err
+		},
 		"kube-proxy's account": func() error {
 			return a.EnsureServiceAccount(ctx, kube.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
 				ClusterRole: "system:node-proxier"})

@@ -139,6 +139,27 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestMovedRights: a run that deletes a former Node lists all that may end with it.
+func TestMovedRights(t *testing.T) {
+	moved := "moved {\n from = \"old\"\n to = \"win-0\"\n}\n"
+	c, dir, read := load(t, map[string]string{"a.join.hcl": planText + moved, "files/settings.yaml": settings})
+	f, err := New(options, c, dir, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`{apiGroups: [""], resources: ["nodes"], verbs: ["delete"]}`,
+		`{apiGroups: [""], resources: ["secrets"], verbs: ["delete","list"]}`,
+		`{apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list"]}`,
+		`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterrolebindings"], verbs: ["list"]}`,
+		`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["list"]}`,
+	} {
+		if !slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.String() == want }) {
+			t.Errorf("no rule %s", want)
+		}
+	}
+}
+
 // TestWithoutCluster: a plan whose nodes join nothing needs no rights but those to write results.
 func TestWithoutCluster(t *testing.T) {
 	c, dir, read := load(t, map[string]string{"a.join.hcl": "node \"a\" {\n os = \"linux\"\n" +

@@ -13,6 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
+const rbac = "rbac.authorization.k8s.io"
+
 // Rule is a rule of a ClusterRole.
 type Rule struct {
 	Groups, Resources, Names, URLs, Verbs []string
@@ -40,6 +42,9 @@ func rules(p *plan.Compiled) []Rule {
 	r, seen := rights{named: map[right][]string{}}, map[string]bool{}
 	for _, n := range p.Nodes {
 		for _, s := range n.Steps {
+			if t, ok := kinds.As[kinds.ServiceAccountToken](s); ok {
+				r.token(*t, n.Name)
+			}
 			if s.Kind != "service_account" && s.Kind != "manifest" || seen[s.Kind+string(s.Args)] {
 				continue
 			}
@@ -61,6 +66,10 @@ func rules(p *plan.Compiled) []Rule {
 	if len(p.Moved) > 0 {
 		r.add("", "nodes", "", "delete")
 		r.add("", "secrets", "", "delete", "list") // that tokens of the former Node are bound to
+		// A run also asks whether the former Node has an account and a role of its own.
+		r.add("", "serviceaccounts", "", "list")
+		r.add(rbac, "clusterroles", "", "list")
+		r.add(rbac, "clusterrolebindings", "", "list")
 	}
 	return append(slices.Clone(everyRun), r.list()...)
 }
@@ -81,12 +90,18 @@ func (r *rights) add(group, resource, name string, verbs ...string) {
 	r.named[k] = append(r.named[k], name)
 }
 
-// account is for the ServiceAccount of a program on nodes, its role, and its tokens.
+// token is for a token of a ServiceAccount. Whether the node has an account of its own is asked first.
+func (r *rights) token(t kinds.ServiceAccountToken, node string) {
+	r.add("", "serviceaccounts/token", t.Name, "create")
+	if !t.Unbound {
+		r.add("", "serviceaccounts", kube.AccountOf(t.Name, node), "get")
+	}
+}
+
+// account is for the ServiceAccount of a program on nodes, and its role.
 func (r *rights) account(a kinds.ServiceAccount) {
-	const rbac = "rbac.authorization.k8s.io"
 	r.add("", "serviceaccounts", "", "create")
 	r.add("", "serviceaccounts", a.Name, "get")
-	r.add("", "serviceaccounts/token", a.Name, "create")
 	r.add("", "namespaces", "", "create")
 	r.add(rbac, "clusterroles", a.ClusterRole, "bind", "get")
 	if len(a.Rules) > 0 {
@@ -94,7 +109,8 @@ func (r *rights) account(a kinds.ServiceAccount) {
 		r.add(rbac, "clusterroles", a.ClusterRole, "update")
 	}
 	for _, held := range a.Rules {
-		r.held = append(r.held, Rule{Groups: held.APIGroups, Resources: held.Resources, Verbs: held.Verbs})
+		r.held = append(r.held, Rule{Groups: held.APIGroups, Resources: held.Resources,
+			Names: held.ResourceNames, Verbs: held.Verbs})
 	}
 	r.add(rbac, "clusterrolebindings", "", "create")
 	binding := strings.Join([]string{"nodejoin", a.Namespace, a.Name, a.ClusterRole}, ":") // as steps/cluster names it
@@ -112,7 +128,7 @@ func (r *rights) object(m kube.Manifest) {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	r.add(gvk.Group, plural.Resource, "", "create")
 	r.add(gvk.Group, plural.Resource, m.Name, "get", "patch")
-	if gvk.Group != "rbac.authorization.k8s.io" {
+	if gvk.Group != rbac {
 		return
 	}
 	given, _ := m.Object["rules"].([]any)
