@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// slotMark and failedMark are in the names of Leases, after that of the plan's.
-	slotMark   = ".slot-"
-	failedMark = ".failed-"
 	// failedFor is how long a failure counts for runs of other shards.
 	failedFor = time.Hour
 	// firstPause and slotEvery are the shortest and the longest time between two looks for a slot, slotWait bounds the

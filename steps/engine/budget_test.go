@@ -154,6 +154,24 @@ func TestFailuresOfOtherShards(t *testing.T) {
 	}
 }
 
+// TestLeasesThatHaveRunOut: the next run removes what earlier ones have left, not what is another plan's or in use.
+func TestLeasesThatHaveRunOut(t *testing.T) {
+	w := fleet(t, 2, "")
+	w.lease(leaseOfDemo+".slot-7", "a run that died", nodeName(1), -time.Second)
+	w.lease(leaseOfDemo+".failed-"+nodeName(0), "an earlier group", nodeName(0), -time.Second)
+	w.lease(leaseOfDemo+".failed-gone", "an earlier group", "gone", -time.Second)
+	w.lease(leaseOfDemo+".failed-"+nodeName(1), "another group", nodeName(1), time.Minute)
+	w.lease(leaseOfDemo+"-b.failed-"+nodeName(1), "another plan", nodeName(1), -time.Second)
+	_, sum := w.shardOf("1/2", nodeName(0)).apply(-1)
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" {
+		t.Errorf("%v %s", h.Err, h.Held)
+	}
+	want := []string{leaseOfDemo + "-b.failed-" + nodeName(1), leaseOfDemo + ".failed-" + nodeName(1)}
+	if have := w.leases(); !slices.Equal(have, want) {
+		t.Errorf("Leases: %v, want %v", have, want)
+	}
+}
+
 // TestShardBesideWholePlan: a run over the whole plan and one over a shard keep each other off.
 func TestShardBesideWholePlan(t *testing.T) {
 	w := newWorld(t)

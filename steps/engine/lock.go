@@ -97,8 +97,13 @@ func (s *Session) release(ctx context.Context, l kube.Lease) {
 	_ = s.api.ReleaseLease(ctx, l.Name, l.Holder)
 }
 
-// shardMark is in the name of a shard's Lease, after that of the plan's.
-const shardMark = ".shard-"
+// The names of other Leases than the plan's have one of these after its name: those of a shard's run, of a Node that
+// the rollout has out of service, and of a node whose run has failed.
+const (
+	shardMark  = ".shard-"
+	slotMark   = ".slot-"
+	failedMark = ".failed-"
+)
 
 // ownLease is the name of the Lease of this run: that of the plan, or of its shard.
 func (s *Session) ownLease() string {
@@ -117,6 +122,7 @@ func (s *Session) beside(ctx context.Context, own kube.Lease) error {
 	if err != nil {
 		return nil //nolint:nilerr // the machines have locks of their own
 	}
+	s.removeEnded(ctx, list)
 	for _, l := range list {
 		other := l.Name == whole && s.opt.Shard != "" || s.opt.Shard == "" && strings.HasPrefix(l.Name, whole+shardMark)
 		if !other || !l.Live(time.Now()) || s.gone(holderOf(l)) {
@@ -126,6 +132,17 @@ func (s *Session) beside(ctx context.Context, own kube.Lease) error {
 		return steps.Locked("the cluster of the plan (Lease kube-system/"+l.Name+")", holderOf(l))
 	}
 	return nil
+}
+
+// removeEnded removes the slots and failures of the plan whose time has run out. The Lease of a run stays until the
+// next one has reported it.
+func (s *Session) removeEnded(ctx context.Context, list []kube.Lease) {
+	for _, l := range list {
+		rest, of := strings.CutPrefix(l.Name, leaseName(s.planName()))
+		if of && !l.Live(time.Now()) && (strings.HasPrefix(rest, slotMark) || strings.HasPrefix(rest, failedMark)) {
+			s.release(ctx, l)
+		}
+	}
 }
 
 // renew renews the Lease until ctx ends, or until it is another's.
