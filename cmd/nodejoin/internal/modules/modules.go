@@ -1,6 +1,6 @@
 // Package modules reads modules of plans that are not beside them: archives, from an address or a registry. Each is
-// unpacked once, into a folder below the user's cache whose name is the digest. What does not have the digest is not
-// unpacked there.
+// unpacked once, into a folder of the user's cache that is named after its digest. An archive with another digest is
+// not unpacked.
 package modules
 
 import (
@@ -27,9 +27,9 @@ import (
 // Options of a Reader.
 type Options struct {
 	Offline bool // nothing is read over the network
-	// Bundled returns the archive of a module that came with the plan in a bundle; "" = none did. nil = the plan is not
-	// from a bundle.
-	Bundled func(sha256 string) (file string)
+	// Bundled returns the archive of a module that came with the plan in a bundle, and the archive's digest; "" = none
+	// did. nil = the plan is not from a bundle.
+	Bundled func(sha256 string) (file, digest string)
 	Notice  func(text string) // hears of what may take a while
 }
 
@@ -39,6 +39,7 @@ const (
 	most        = 64 << 20  // bytes of an archive: more is a mistake, not a module
 	unfinished  = "new-"    // begins the names of folders of a run that is under way, or was killed
 	leftoverAge = 24 * time.Hour
+	longest     = 10 * time.Minute // bound of reading one module
 )
 
 // Reader reads modules. The function is for plan.Options.
@@ -48,12 +49,28 @@ func Reader(ctx context.Context, opt Options) func(source.Remote) (dir string, e
 		if err != nil {
 			return "", err
 		}
-		at := filepath.Join(cache, r.SHA256)
+		m := module{r, opt, "", r.SHA256}
+		if opt.Bundled != nil {
+			file, digest := opt.Bundled(r.SHA256)
+			// A bundle does not have the manifest of an OCI artifact, so nothing shows that the archive is the artifact's.
+			if m.bundled = file; file != "" && strings.HasPrefix(r.Address, artifact.OCIScheme) {
+				m.want = digest
+			}
+		}
+		at := filepath.Join(cache, m.want)
 		if _, err := os.Stat(at); err == nil {
 			return filepath.Join(at, treeDir), nil
 		}
-		return filepath.Join(at, treeDir), read(ctx, r, opt, cache, at)
+		return filepath.Join(at, treeDir), m.read(ctx, cache, at)
 	}
+}
+
+// module is one that is read.
+type module struct {
+	source.Remote
+	Options
+	bundled string // its archive in the bundle of the plan; "" = none
+	want    string // digest after which its folder in the cache is named
 }
 
 // Archive is the archive of a module that was read before.
@@ -64,7 +81,7 @@ func Archive(r source.Remote) (file string, err error) {
 	}
 	list, err := filepath.Glob(filepath.Join(cache, r.SHA256, archiveName+".*"))
 	if err == nil && len(list) != 1 {
-		err = fmt.Errorf("the module %s was not read", r.Address)
+		err = fmt.Errorf("the module %s was not read", steps.ShowURL(r.Address))
 	}
 	if err != nil {
 		return "", err
@@ -78,7 +95,10 @@ func cacheDir() (string, error) {
 }
 
 // read puts a module into the folder at, whole or not at all.
-func read(ctx context.Context, r source.Remote, opt Options, cache, at string) (err error) {
+func (m module) read(ctx context.Context, cache, at string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("%s was not read within %s",
+		steps.ShowURL(m.Address), longest))
+	defer cancel()
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
@@ -94,7 +114,10 @@ func read(ctx context.Context, r source.Remote, opt Options, cache, at string) (
 	}()
 	store := artifact.New(artifact.Options{Direct: true})
 	defer store.Close()
-	file, err := fetch(ctx, store, r, opt, temp)
+	file, err := m.fetch(ctx, store, temp)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,33 +142,32 @@ func sweep(cache string) {
 }
 
 // fetch writes the archive of a module into a folder, and verifies it.
-func fetch(ctx context.Context, store *artifact.Store, r source.Remote, opt Options, dir string) (string, error) {
-	if opt.Bundled != nil {
-		if file := opt.Bundled(r.SHA256); file != "" { // the bundle has verified it
-			return keep(file, filepath.Join(dir, archiveName+ending(file)))
-		}
+func (m module) fetch(ctx context.Context, store *artifact.Store, dir string) (string, error) {
+	to, shown := filepath.Join(dir, archiveName), steps.ShowURL(m.Address)
+	if m.bundled != "" {
+		open := func() (io.ReadCloser, error) { return os.Open(m.bundled) }
+		return write(to+ending(m.bundled), open, "the archive of "+shown+" in the bundle", m.want)
 	}
-	shown := steps.ShowURL(r.Address)
-	if opt.Offline {
+	if m.Offline {
 		return "", fmt.Errorf("%s was never read on this machine, and nothing may be read over the network", shown)
 	}
-	opt.Notice("Reading the module " + shown)
-	repository, oci := strings.CutPrefix(r.Address, artifact.OCIScheme)
+	m.Notice("Reading the module " + shown)
+	repository, oci := strings.CutPrefix(m.Address, artifact.OCIScheme)
 	if oci {
-		a, err := (&registry.Client{Transport: store.Transport()}).Archive(ctx, repository, r.SHA256)
+		a, err := (&registry.Client{Transport: store.Transport()}).Archive(ctx, repository, m.SHA256)
 		if err != nil {
 			return "", err
 		}
-		return write(filepath.Join(dir, archiveName+ending(a.Name)), a.Open, shown, a.SHA256)
+		return write(to+ending(a.Name), a.Open, shown, a.SHA256)
 	}
-	u, err := url.Parse(r.Address)
+	u, err := url.Parse(m.Address)
 	if err != nil {
 		return "", err
 	}
-	return write(filepath.Join(dir, archiveName+ending(u.Path)), func() (io.ReadCloser, error) {
-		from, _, err := store.Open(ctx, steps.Source{URL: r.Address, SHA256: r.SHA256})
+	return write(to+ending(u.Path), func() (io.ReadCloser, error) {
+		from, _, err := store.Open(ctx, steps.Source{URL: m.Address, SHA256: m.SHA256})
 		return from, err
-	}, shown, r.SHA256)
+	}, shown, m.SHA256)
 }
 
 // ending is how the name of an archive ends.
@@ -154,14 +176,6 @@ func ending(name string) string {
 		return ".tar.gz"
 	}
 	return strings.ToLower(path.Ext(filepath.ToSlash(name)))
-}
-
-func keep(from, to string) (string, error) {
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return "", err
-	}
-	return to, os.WriteFile(to, b, 0o600)
 }
 
 // write writes what open gives, and verifies its digest. shown names it.
@@ -177,11 +191,11 @@ func write(name string, open func() (io.ReadCloser, error), shown, want string) 
 	}
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(r, most+1))
-	if err = errors.Join(err, w.Close()); err != nil {
+	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
 		return "", err
 	}
 	if n > most {
-		return "", fmt.Errorf("%s has more than %d MB, which is no module", shown, most>>20)
+		return "", fmt.Errorf("%s has more than %d MB, which is too much for a module", shown, most>>20)
 	}
 	if have := hex.EncodeToString(sum.Sum(nil)); have != want {
 		return "", fmt.Errorf("%s has the digest %s, and the plan wants %s; either it was changed, or the digest is that "+
@@ -207,6 +221,6 @@ func unpack(ctx context.Context, store *artifact.Store, archive, dir string) err
 			return err
 		}
 		_, err = io.Copy(w, r)
-		return errors.Join(err, w.Close())
+		return errors.Join(err, w.Sync(), w.Close()) // a later run trusts it
 	})
 }

@@ -140,7 +140,7 @@ func (c *Collector) modules(ctx context.Context, out *Contents) error {
 		if err != nil {
 			return err
 		}
-		f, err := ofFile(ctx, "the module "+m.Address, at)
+		f, err := ofFile(ctx, "the module "+steps.ShowURL(m.Address), at)
 		if err != nil {
 			return err
 		}

@@ -236,18 +236,18 @@ func (o *Opened) Bundle() *plan.Bundle {
 		}}
 }
 
-// Module is the archive of a module of the plan; "" = the bundle does not have it. A plan that is from no bundle has
-// none in it.
-func (o *Opened) Module(sha256 string) string {
+// Module is the archive of a module of the plan, and the archive's digest; "" = the bundle does not have it, or o is
+// nil.
+func (o *Opened) Module(sha256 string) (archive, digest string) {
 	if o == nil {
-		return ""
+		return "", ""
 	}
 	for key, file := range o.files {
 		if strings.HasPrefix(key, module+" "+sha256+"/") {
-			return file
+			return file, o.sums[file]
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // Fits refuses a bundle that another version of nodejoin has made: its agents are for that.
