@@ -3,9 +3,9 @@ package plan
 import (
 	"bytes"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -40,16 +40,11 @@ func (p *Plan) texts() (out []Text) {
 		if !IsFile(name) { // files of values may hold secrets
 			continue
 		}
-		t := Text{Content: p.shown(name)}
-		if abs, err := filepath.Abs(name); err == nil {
-			name = abs
+		shown := strings.ReplaceAll(p.files.Shown(name), "../", "up/")
+		if !filepath.IsLocal(filepath.FromSlash(shown)) { // on another drive
+			shown = filepath.Base(name)
 		}
-		rel, err := filepath.Rel(p.files.Dir, name)
-		if err != nil || !filepath.IsLocal(rel) {
-			rel = filepath.Join("modules", filepath.Base(filepath.Dir(name)), filepath.Base(name))
-		}
-		t.Name = path.Clean(filepath.ToSlash(rel))
-		out = append(out, t)
+		out = append(out, Text{Name: shown, Content: p.shown(name)})
 	}
 	return out
 }

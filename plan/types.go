@@ -49,7 +49,7 @@ type Compiled struct {
 
 // Text is a file of a plan or of its modules, without the defaults of sensitive variables.
 type Text struct {
-	Name    string // with slashes, from the plan's folder; files outside of it have the name of their folder alone
+	Name    string // as Source of steps has it, with "up" in place of ".."
 	Content []byte
 }
 

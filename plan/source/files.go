@@ -62,13 +62,20 @@ func NewFiles(dir, base string) (*Files, error) {
 	return s, err
 }
 
-// Place returns "plan.join.hcl:12,3", relative to the plan's folder.
+// Place returns "plan.join.hcl:12,3", with the name of Shown.
 func (s *Files) Place(r hcl.Range) string {
-	name, ok := s.Relative[r.Filename]
+	return s.Shown(r.Filename) + ":" + strconv.Itoa(r.Start.Line) + "," + strconv.Itoa(r.Start.Column)
+}
+
+// Shown is the name of a file, with slashes: from the plan's folder, or in an unpacked module. The files of a plan and
+// its modules have the same names on all machines.
+func (s *Files) Shown(file string) string {
+	name, ok := s.Relative[file]
 	if !ok {
-		name = r.Filename
+		name = file
 		if abs, err := filepath.Abs(name); err == nil {
-			if rel, err := filepath.Rel(s.Dir, abs); err == nil && !strings.HasPrefix(rel, "..") {
+			rel, err := filepath.Rel(s.Dir, abs)
+			if err == nil && (filepath.IsLocal(rel) || s.modules.of[file] != "") {
 				name = filepath.ToSlash(rel)
 			}
 			for _, t := range s.modules.trees {
@@ -77,9 +84,9 @@ func (s *Files) Place(r hcl.Range) string {
 				}
 			}
 		}
-		s.Relative[r.Filename] = name
+		s.Relative[file] = name
 	}
-	return name + ":" + strconv.Itoa(r.Start.Line) + "," + strconv.Itoa(r.Start.Column)
+	return name
 }
 
 // Abs makes a path of the plan absolute; relative ones begin at its folder.
