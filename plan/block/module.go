@@ -109,9 +109,10 @@ func (m *moduleCall) open() bool {
 
 func (m *moduleCall) read(at hcl.Range, text string) bool {
 	sc := m.moduleReader.Scope
-	where := "The path begins at the folder of this file."
-	if remoteModule(text) {
-		text, where = m.Values["path"].AsString(), "The path begins at the top of the module's archive."
+	where, remote := "The path begins at the folder of this file.", remoteModule(text)
+	if remote {
+		text = cmp.Or(m.Values["path"].AsString(), "The top of the module's archive")
+		where = "The path begins at the top of the module's archive."
 	}
 	fi, err := m.files.Stat(m.dir)
 	switch {
@@ -127,8 +128,12 @@ func (m *moduleCall) read(at hcl.Range, text string) bool {
 	}
 	files, err := m.files.ReadModule(m.dir)
 	if errors.Is(err, source.ErrNoFiles) {
-		sc.Fail(at, "no module", "%s has no file that ends in %s. A module is a folder with such files.", text,
-			source.Suffix)
+		hint := ""
+		if remote {
+			hint = m.folderHint()
+		}
+		sc.Fail(at, "no module", "%s has no file that ends in %s. A module is a folder with such files.%s", text,
+			source.Suffix, hint)
 		return false
 	}
 	if err != nil {

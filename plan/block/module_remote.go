@@ -1,6 +1,7 @@
 package block
 
 import (
+	"fmt"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
@@ -86,6 +88,16 @@ func (m *moduleCall) fetch(text string) (*source.Files, bool) {
 	return sc.Files.Unpacked(dir, shownName(r)), true
 }
 
+// folderHint names a folder with files of a module below one that has none.
+func (m *moduleCall) folderHint() string {
+	names, err := m.files.Glob(".", "**/*"+source.Suffix, eval.MaxElements)
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" There are some in another folder: path = %q.", path.Join(m.Values["path"].AsString(),
+		path.Dir(names[0])))
+}
+
 // shownName is a short name of a module for places in its files.
 func shownName(r source.Remote) string {
 	name, _, _ := strings.Cut(r.Address, "?")
@@ -100,6 +112,7 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 	}
 	if rest, oci := strings.CutPrefix(text, "oci://"); oci {
 		address, digest, _ := strings.Cut(rest, "@sha256:")
+		digest = strings.ToLower(digest)
 		if m.Has("sha256") {
 			return fail("sha256", "argument without effect", "The digest of an OCI artifact is a part of its source: "+
 				"oci://REGISTRY/REPOSITORY@sha256:DIGEST. Remove the argument.")
