@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,47 @@ func TestRender(t *testing.T) {
 	}
 	if strings.Contains(have.String(), "not a part of the plan") {
 		t.Error("a file that the plan does not read is in it")
+	}
+}
+
+// TestOddText: names, paths and texts that YAML reads in another way come through as they are.
+func TestOddText(t *testing.T) {
+	const odd = "a: \"b\" # c\n\u0085\u007f\u009b\u2028\ufeff\uffff\ttrue<&>\n"
+	values := "x\nkind: Secret\n.auto.joinvars"
+	if runtime.GOOS == "windows" { // file names have no line breaks there
+		values = "x #.auto.joinvars"
+	}
+	plan := strings.Replace(planText, `"admin.conf"`, `"on: [.conf"`, 1)
+	c, dir, read := load(t, map[string]string{"a.join.hcl": plan + "# \u0085\u007f\u009b\u2028\n",
+		"files/settings.yaml": settings, values: ""})
+	o := options
+	o.Name, o.Namespace, o.Image, o.KnownHosts = "on", "true", "1", odd
+	f, err := New(o, c, dir, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := f.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range objects {
+		switch m.Kind + " " + m.Name {
+		case "ConfigMap on-plan":
+			for _, f := range f.Files {
+				if have := field(m.Object, "data")[f.Key]; have != string(f.Data) {
+					t.Errorf("%s: %q", f.Path, have)
+				}
+			}
+		case "ConfigMap on-known-hosts":
+			if have := field(m.Object, "data")["known_hosts"]; have != odd {
+				t.Errorf("known_hosts: %q", have)
+			}
+		case "Namespace true":
+		default:
+			if m.Namespace != "true" && m.Namespace != "kube-system" && !strings.HasPrefix(m.Name, "true:on") {
+				t.Errorf("%s %s/%s", m.Kind, m.Namespace, m.Name)
+			}
+		}
 	}
 }
 

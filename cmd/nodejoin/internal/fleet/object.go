@@ -3,7 +3,11 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	"nodejoin/steps/kube"
 )
@@ -43,5 +47,28 @@ func quote(v any) (string, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
-	return strings.TrimSuffix(b.String(), "\n"), err
+	return escaped(strings.TrimSuffix(b.String(), "\n")), err
+}
+
+// escaped is JSON without the characters that YAML does not allow, or reads as the end of a line (YAML 1.1, 5.1 and
+// 5.4).
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// word is a name as YAML, in quotes where it would be a number or a boolean without.
+func word(name string) string {
+	text, err := yaml.Marshal(name)
+	if err != nil {
+		return strconv.Quote(name) // strings can be written
+	}
+	return strings.TrimSuffix(string(text), "\n")
 }

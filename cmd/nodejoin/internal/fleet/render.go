@@ -20,7 +20,7 @@ var templateText string
 // Render writes the objects as YAML. The same fleet gives the same bytes.
 func (f *Fleet) Render(w io.Writer) error {
 	t := template.New("fleet")
-	t.Funcs(template.FuncMap{"json": quote, "indent": func(by int, name string, data any) (string, error) {
+	t.Funcs(template.FuncMap{"json": quote, "word": word, "indent": func(by int, name string, data any) (string, error) {
 		var b bytes.Buffer
 		err := t.ExecuteTemplate(&b, name, data)
 		pad := strings.Repeat(" ", by)
@@ -49,7 +49,7 @@ func (v view) Job(command string) view { return view{v.Fleet, command} }
 // Labels are those of all objects, and of the pods.
 func (v view) Labels() string {
 	return fmt.Sprintf("{app.kubernetes.io/managed-by: nodejoin, app.kubernetes.io/name: nodejoin-fleet, "+
-		"app.kubernetes.io/instance: %s}", v.Name)
+		"app.kubernetes.io/instance: %s}", word(v.Name))
 }
 
 // Args are the arguments of the program in the pods.
@@ -92,7 +92,7 @@ func (v view) Data() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		out = append(out, part.name+": "+strings.TrimSuffix(string(b), "}")+"  }")
+		out = append(out, part.name+": "+strings.TrimSuffix(escaped(string(b)), "}")+"  }")
 	}
 	return strings.Join(out, "\n"), nil
 }
