@@ -23,7 +23,8 @@ type door interface {
 	// digest of what it read.
 	upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
 		progress func(done, total int64)) error
-	// crashed is what the agent wrote to its file when it crashed; "" if it did not, or where that is not known.
+	// crashed is what the agent wrote to its file when it crashed; "" if it did not, or if that is not known before ctx
+	// ends.
 	crashed(ctx context.Context) string
 	// removeAgents removes the programs of agents, then their folder if it is empty.
 	removeAgents(ctx context.Context) error
@@ -154,6 +155,9 @@ const quiet = 2 * time.Minute
 // exitWait is how long the exit status of an agent that closed its output is awaited.
 const exitWait = time.Second
 
+// crashBound bounds the reading of the file of a crash.
+const crashBound = 5 * time.Second
+
 // own makes a call to the agent itself.
 func (s *agentConn) own(ctx context.Context, method string, params, result any) error {
 	return s.call(ctx, method, wire.OfMethod(method, 0), params, result)
@@ -176,6 +180,9 @@ func (s *agentConn) explain(ctx context.Context, err error, p program) error {
 	}
 	if how := p.end(exitWait); how != "" {
 		if p.last() == "" {
+			bound := s.cfg.boundOf("read the file of a crash", wire.Bound{Within: crashBound}).Within
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+			defer cancel()
 			how += s.door.crashed(ctx)
 		}
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/pkg/sftp"
 
@@ -71,14 +70,17 @@ func (s *sshConn) closeFiles() {
 	}
 }
 
-// crashed is what the agent wrote to its file when it crashed; "" if it did not.
 func (s *sshConn) crashed(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), crashBound)
-	defer cancel()
 	c, err := s.files(ctx)
 	if err != nil {
 		return ""
 	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer func() {
+		if !stop() {
+			s.closeFiles()
+		}
+	}()
 	f, err := c.Open(sftpPath(s.cfg.OS, s.file.remote) + wire.CrashSuffix)
 	if err != nil {
 		return ""
@@ -90,6 +92,3 @@ func (s *sshConn) crashed(ctx context.Context) string {
 	}
 	return ": " + strings.TrimSpace(strings.ToValidUTF8(string(b), "?"))
 }
-
-// crashBound bounds the reading of the file of a crash.
-const crashBound = 5 * time.Second

@@ -183,9 +183,8 @@ func (s *winrmConn) wait(over context.CancelFunc) {
 	<-s.life.Done()
 	if _, p := s.agent(); p != nil && s.lostBy() == nil {
 		t := time.AfterFunc(2*closeBound, over)
-		if p.CloseWrite() == nil {
-			p.end(closeBound)
-		}
+		_ = p.CloseWrite() // which Close or Forget may have done
+		p.end(closeBound)
 		t.Stop()
 	}
 	over()
@@ -199,7 +198,7 @@ func (s *winrmConn) wait(over context.CancelFunc) {
 const shellBound = 10 * time.Second
 
 // keepAlive shows the agent that the controller is there. A machine that does not take it is lost, see
-// winrmProgram.Write.
+// winrmProgram.send.
 func (s *winrmConn) keepAlive() {
 	t := time.NewTicker(s.cfg.KeepAlive)
 	defer t.Stop()

@@ -47,7 +47,7 @@ func (p *winrmProgram) receive(w io.Writer) error {
 	for {
 		o, err := p.cmd.Receive(p.ctx)
 		if err != nil {
-			return p.conn.broken(err)
+			return p.conn.broken(p.ctx, err)
 		}
 		_, _ = p.stderr.Write(o.Stderr)
 		if o.Done {
@@ -64,10 +64,11 @@ func (p *winrmProgram) receive(w io.Writer) error {
 	}
 }
 
-// broken is an error of a request. Unless the machine has answered, the connection is lost with it.
-func (s *winrmConn) broken(err error) error {
+// broken is an error of a request. The connection is lost with it, unless the machine has answered or the request was
+// given up here, with ctx.
+func (s *winrmConn) broken(ctx context.Context, err error) error {
 	var f *wsman.FaultError
-	if !errors.As(err, &f) && s.life.Err() == nil {
+	if !errors.As(err, &f) && ctx.Err() == nil && s.life.Err() == nil {
 		s.lose(err)
 	}
 	return err
@@ -93,7 +94,7 @@ func (p *winrmProgram) send(b []byte, end bool) error {
 	ctx, cancel := context.WithTimeoutCause(p.conn.run, bound, fmt.Errorf("no sign of life for %s", bound))
 	defer cancel()
 	if err := p.cmd.Send(ctx, b, end); err != nil {
-		return p.conn.broken(err)
+		return p.conn.broken(p.conn.run, err)
 	}
 	return nil
 }
@@ -132,22 +133,56 @@ func (p *winrmProgram) end(bound time.Duration) string {
 
 func (p *winrmProgram) last() string { return p.stderr.String() }
 
-// command runs a command line to its end and returns what it wrote to standard output. in is its input; nil = none.
+// command runs a command line to its end and returns what it wrote to standard output. in is its input; nil = none. An
+// exit status other than 0 is an *exitError.
 func (s *winrmConn) command(ctx context.Context, line string, in io.Reader) (string, error) {
 	cmd, err := s.shell.Start(ctx, line)
 	if err != nil {
-		return "", s.broken(err)
+		return "", s.broken(ctx, err)
 	}
 	if in != nil {
-		if err := feed(ctx, cmd, in); err != nil {
-			return "", s.broken(err)
+		err = s.feed(ctx, cmd, in)
+	}
+	var refused *wsman.FaultError
+	switch {
+	case err == nil:
+		return s.result(ctx, cmd, line)
+	case errors.As(err, &refused): // the program has ended, and why says more
+		within, cancel := context.WithTimeout(ctx, closeBound)
+		defer cancel()
+		var ended *exitError
+		if _, why := s.result(within, cmd, line); errors.As(why, &ended) {
+			return "", ended
 		}
 	}
+	return "", err
+}
+
+// feed sends a command its input and the end of that.
+func (s *winrmConn) feed(ctx context.Context, cmd *wsman.Command, in io.Reader) error {
+	b := make([]byte, wsman.Chunk)
+	for {
+		n, err := io.ReadFull(in, b)
+		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !end {
+			return err
+		}
+		if err := cmd.Send(ctx, b[:n], end); err != nil {
+			return s.broken(ctx, err)
+		}
+		if end {
+			return nil
+		}
+	}
+}
+
+// result waits for the end of a command.
+func (s *winrmConn) result(ctx context.Context, cmd *wsman.Command, line string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	for {
 		o, err := cmd.Receive(ctx)
 		if err != nil {
-			return "", s.broken(err)
+			return "", s.broken(ctx, err)
 		}
 		stdout.Write(o.Stdout)
 		stderr.Write(o.Stderr)
@@ -159,23 +194,19 @@ func (s *winrmConn) command(ctx context.Context, line string, in io.Reader) (str
 		}
 		_ = cmd.Terminate(ctx) // the machine may forget it
 		if o.ExitCode != 0 {
-			return "", fmt.Errorf("%s: exit status %d: %s", line, o.ExitCode, strings.TrimSpace(stderr.String()))
+			return "", &exitError{line: line, status: o.ExitCode, stderr: strings.TrimSpace(stderr.String())}
 		}
 		return stdout.String(), nil
 	}
 }
 
-// feed sends a command its input and the end of that.
-func feed(ctx context.Context, cmd *wsman.Command, in io.Reader) error {
-	b := make([]byte, wsman.Chunk)
-	for {
-		n, err := io.ReadFull(in, b)
-		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !end {
-			return err
-		}
-		if err := cmd.Send(ctx, b[:n], end); err != nil || end {
-			return err
-		}
-	}
+// exitError says that a command has failed on the machine.
+type exitError struct {
+	line   string
+	status int
+	stderr string
+}
+
+func (e *exitError) Error() string {
+	return fmt.Sprintf("%s: exit status %d: %s", e.line, e.status, e.stderr)
 }

@@ -111,7 +111,7 @@ func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Sourc
 	}
 	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, done: from, alive: alive, progress: progress}
 	part := wire.BlobPart{Blob: blob, Offset: from, Data: make([]byte, chunk)}
-	for part.Offset < blob.Size {
+	for first := true; first || part.Offset < blob.Size; first = false { // an empty one is a part, too
 		n, err := io.ReadFull(m, part.Data[:min(chunk, blob.Size-part.Offset)])
 		if err != nil {
 			if ctx.Err() != nil {
@@ -135,11 +135,8 @@ func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Sourc
 // chunk is how many bytes of an artifact fit one message to the agent, which WinRM takes at once.
 const chunk = (wsman.Chunk - 1024) / 4 * 3
 
-// crashed reads the file of a crash.
 func (s *winrmConn) crashed(ctx context.Context) string {
-	stop := context.AfterFunc(ctx, s.hangUp)
-	defer stop()
-	text, err := s.command(s.life, "type "+s.file.remote+wire.CrashSuffix, nil) //nolint:contextcheck // see stop
+	text, err := s.command(ctx, "type "+s.file.remote+wire.CrashSuffix, nil)
 	if err != nil || text == "" {
 		return ""
 	}
@@ -153,11 +150,9 @@ var agentName = regexp.MustCompile(`^` + wire.AgentPrefix + `[0-9A-Za-z.]+$`)
 func (s *winrmConn) removeAgents(ctx context.Context) error {
 	dir := s.agentDir()
 	list, err := s.command(ctx, "dir /b "+dir, nil)
-	if err != nil {
-		if ctx.Err() != nil || s.lostBy() != nil {
-			return err
-		}
-		return nil // there is no folder
+	var ended *exitError
+	if err != nil && !errors.As(err, &ended) { // else the folder is empty, or there is none
+		return err
 	}
 	others := false
 	for name := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == '\r' || r == '\n' }) {
@@ -165,19 +160,20 @@ func (s *winrmConn) removeAgents(ctx context.Context) error {
 			others = others || name != ""
 			continue
 		}
-		remove := "del /f /q "
-		if strings.HasSuffix(name, wire.Leftover) {
-			remove = "rmdir /s /q "
+		path := dir + `\` + name
+		line := "del /f /q " + path
+		if strings.HasSuffix(name, wire.Leftover) { // a folder, or a file of a push over SSH
+			line = "rmdir /s /q " + path + " || " + line
 		}
-		if _, err := s.command(ctx, remove+dir+`\`+name, nil); err != nil {
-			return fmt.Errorf(`remove %s\%s: %w`, dir, name, err)
+		if _, err := s.command(ctx, line, nil); err != nil {
+			return fmt.Errorf("remove %s: %w", path, err)
 		}
 	}
 	if others {
 		return nil
 	}
 	// rmdir takes empty folders only. del is silent where a program still runs, so its folder says what is there.
-	if _, err := s.command(ctx, "rmdir "+dir, nil); err != nil {
+	if _, err := s.command(ctx, "if exist "+dir+" rmdir "+dir+" & if exist "+dir+" exit 1", nil); err != nil {
 		return fmt.Errorf("remove %s: %w", dir, err)
 	}
 	_, _ = s.command(ctx, "rmdir "+agentFolder[0], nil) // it may hold something else

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,9 +27,14 @@ type winrmMachine struct {
 	home, drive string
 }
 
-func newWinRM(t *testing.T) *winrmMachine {
+// newWinRM starts a server; the options change how it runs commands.
+func newWinRM(t *testing.T, options ...func(winrmtest.Run) winrmtest.Run) *winrmMachine {
 	m := &winrmMachine{home: t.TempDir(), drive: t.TempDir()}
-	m.Server = winrmtest.New(t, "Administrator", winrmPassword, winrmtest.Cmd(m.home, m.drive))
+	run := winrmtest.Cmd(m.home, m.drive)
+	for _, o := range options {
+		run = o(run)
+	}
+	m.Server = winrmtest.New(t, "Administrator", winrmPassword, run)
 	t.Setenv("TEST_WINRM", winrmPassword)
 	return m
 }
@@ -63,6 +69,9 @@ func TestWinRM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := conn.Stage(t.Context(), src, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Stage(t.Context(), artifact(t, 0), nil); err != nil {
 		t.Fatal(err)
 	}
 	staged, err := os.ReadFile(filepath.Join(m.drive, "data", "blobs", src.SHA256))
@@ -125,6 +134,118 @@ func TestWinRMCut(t *testing.T) {
 	req := directories(filepath.Join(m.drive, "made"), 3)
 	if reply, err := Do(t.Context(), m.dial(t, c), wire.Apply, req, nil); err != nil || len(reply.Changed) != 3 {
 		t.Fatalf("%+v, %v", reply, err)
+	}
+}
+
+// TestWinRMOtherAgent: a program in the agent's place that says another digest is ended and replaced.
+func TestWinRMOtherAgent(t *testing.T) {
+	m := newWinRM(t)
+	self, digest, err := selfAgent(t.Context(), "windows", "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.config(m.Addr)
+	b, err := os.ReadFile(self)
+	path := filepath.Join(m.home, strings.ReplaceAll(newAgentFile(c.Target, "", digest).remote, `\`, "/"))
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700),
+		os.WriteFile(path, append(b, 0), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	req := directories(filepath.Join(m.drive, "made"), 1)
+	if _, err := Do(t.Context(), m.dial(t, c), wire.Check, req, nil); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := fileDigest(path); err != nil || have != digest {
+		t.Errorf("the agent on the machine has digest %s (%v), want %s", have, err, digest)
+	}
+}
+
+// TestWinRMNoTar: a machine without tar.exe is an error that says so, not what became of the bytes that were sent.
+func TestWinRMNoTar(t *testing.T) {
+	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+			return run(ctx, strings.Replace(line, "tar.exe", "notar.exe", 1), in, out, errs)
+		}
+	})
+	_, err := Do(t.Context(), m.dial(t, m.config(m.Addr)), wire.Check, directories(m.drive, 1), nil)
+	var ce *ConnectError
+	if !errors.As(err, &ce) || ce.Reason != ReasonAgent || !strings.Contains(ce.Detail, "is not recognized") ||
+		!strings.Contains(ce.Remedy, "tar.exe") {
+		t.Fatalf("%v, want a ConnectError with what the machine said", err)
+	}
+}
+
+// TestWinRMCrash: the wait for the file of a crash is bounded.
+func TestWinRMCrash(t *testing.T) {
+	crash := make(chan struct{})
+	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+			switch {
+			case strings.HasPrefix(line, "type "):
+				<-ctx.Done()
+			case strings.Contains(line, " serve "):
+				agent, kill := context.WithCancel(ctx)
+				defer kill()
+				go func() { // ends with the command
+					select {
+					case <-crash:
+						kill()
+					case <-agent.Done():
+					}
+				}()
+				return run(agent, line, in, out, errs)
+			}
+			return run(ctx, line, in, out, errs)
+		}
+	})
+	c := m.config(m.Addr)
+	c.Bounds = func(method string, b wire.Bound) wire.Bound {
+		if method == "read the file of a crash" {
+			b.Within = 100 * time.Millisecond
+		}
+		return b
+	}
+	_, err := Do(t.Context(), m.dial(t, c), wire.Apply, slowStep(m.drive), func(e event.Event) {
+		if _, ok := e.(event.StepStarted); ok {
+			close(crash)
+		}
+	})
+	if !errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "exit status 1") {
+		t.Fatalf("%v, want ErrDropped with the exit status", err)
+	}
+}
+
+// TestWinRMRemoveAgents: a leave removes what interrupted pushes left, over WinRM or over SSH, and an empty folder. A
+// folder that cannot be asked for is not absent.
+func TestWinRMRemoveAgents(t *testing.T) {
+	m := newWinRM(t)
+	conn := m.dial(t, m.config(m.Addr)).(*winrmConn)
+	dir := filepath.Join(m.home, ".nodejoin", "agent")
+	for name, put := range map[string]func() error{
+		"none":  func() error { return nil },
+		"empty": func() error { return os.MkdirAll(dir, 0o700) },
+		"left": func() error {
+			name := filepath.Join(dir, wire.AgentPrefix+"0123456789abcdef.exe")
+			return errors.Join(os.MkdirAll(name+wire.Leftover, 0o700),
+				os.WriteFile(filepath.Join(name+wire.Leftover, "agent"), nil, 0o600),
+				os.WriteFile(name+".6y7khioz"+wire.Leftover, nil, 0o600), os.WriteFile(name, nil, 0o600))
+		},
+	} {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.removeAgents(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Dir(dir)); name != "none" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the folder is left: %v", name, err)
+		}
+	}
+	if err := conn.shell.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.removeAgents(t.Context()); err == nil {
+		t.Error("a machine that does not say whether there are agents has none")
 	}
 }
 

@@ -1,6 +1,7 @@
 package winrmtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -9,16 +10,48 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // Cmd stands in for cmd.exe in a folder of this machine, the home folder of the user: it takes mkdir, rmdir, move /y,
-// del /f /q, dir /b, type and tar.exe, each as nodejoin uses it, and runs programs with "serve FOLDER". drive is the
-// folder that C: is there.
+// del /f /q, dir /b, type, exit and tar.exe, each as nodejoin uses it, joined by "if exist", "&" and "||", and runs
+// programs with "serve FOLDER". drive is the folder that C: is there.
 func Cmd(home, drive string) Run {
+	one := single(home, drive)
+	var run Run
+	run = func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+		if left, right, ok := strings.Cut(line, " || "); ok {
+			if run(ctx, left, in, out, errs) == 0 {
+				return 0
+			}
+			return run(ctx, right, in, out, errs)
+		}
+		if m := ifExist.FindStringSubmatch(line); m != nil { // up to the end of the line
+			if _, err := os.Stat(local(home, m[1])); err != nil {
+				return 0
+			}
+			return run(ctx, m[2], in, out, errs)
+		}
+		if left, right, ok := strings.Cut(line, " & "); ok {
+			run(ctx, left, in, out, errs)
+			return run(ctx, right, in, out, errs)
+		}
+		return one(ctx, line, in, out, errs)
+	}
+	return run
+}
+
+var ifExist = regexp.MustCompile(`^if exist (\S+) (.+)$`)
+
+// local is where a path of the user's home folder is here.
+func local(home, path string) string { return filepath.Join(home, strings.ReplaceAll(path, `\`, "/")) }
+
+// single runs one command.
+func single(home, drive string) Run {
 	return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
-		path := func(p string) string { return filepath.Join(home, strings.ReplaceAll(p, `\`, "/")) }
+		path := func(p string) string { return local(home, p) }
 		fail := func(err error) int {
 			if err == nil {
 				return 0
@@ -38,9 +71,15 @@ func Cmd(home, drive string) Run {
 			}
 			return fail(os.MkdirAll(path(rest[0]), 0o700))
 		case "rmdir /s /q":
+			if fi, err := os.Stat(path(rest[0])); err == nil && !fi.IsDir() {
+				return fail(fmt.Errorf("The directory name is invalid.")) //nolint:staticcheck // as cmd.exe
+			}
 			return fail(os.RemoveAll(path(rest[0])))
 		case "rmdir", "del /f /q":
 			return fail(os.Remove(path(rest[0])))
+		case "exit":
+			code, err := strconv.Atoi(rest[0])
+			return cmp.Or(code, fail(err))
 		case "move /y":
 			return fail(os.Rename(path(rest[0]), path(rest[1])))
 		case "dir /b":
@@ -73,8 +112,8 @@ func Cmd(home, drive string) Run {
 	}
 }
 
-var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|tar\.exe -xozmf - -C|` +
-	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+)?)$`)
+var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|exit|` +
+	`tar\.exe -xozmf - -C|\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+)?)$`)
 
 // program runs a program to its end. It is killed where ctx ends, as by the end of a shell.
 func program(ctx context.Context, cmd *exec.Cmd, in io.Reader, out, errs io.Writer) int {
