@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"hash"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -62,6 +64,13 @@ func DigestAlgorithm(digest string) string {
 		return "sha512"
 	}
 	return ""
+}
+
+// IsArchive reports whether a file has the name of an archive that Env.Unpack reads.
+func IsArchive(name string) bool {
+	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool {
+		return strings.HasSuffix(strings.ToLower(name), end)
+	})
 }
 
 // NewHash is the digest of an algorithm that Source.Digest names.

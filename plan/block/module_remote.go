@@ -127,7 +127,7 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 	if err != nil || u.Host == "" {
 		return fail("source", "invalid source", "%q is not an address.", text)
 	}
-	if !isArchive(u.Path) {
+	if !steps.IsArchive(u.Path) {
 		return fail("source", "invalid source", "A module is read from an archive, whose name ends in .tar.gz, .tgz, .tar "+
 			"or .zip; %s does not. A Git server has one of each commit and tag, for example "+
 			"https://github.com/ORGANIZATION/REPOSITORY/archive/refs/tags/v1.2.0.tar.gz.", u.Path)
@@ -149,14 +149,4 @@ func (m *moduleCall) withoutDigest() (source.Remote, bool) {
 			"the sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
 	}
 	return source.Remote{}, false
-}
-
-// isArchive reports whether a file has the name of an archive that can be unpacked.
-func isArchive(name string) bool {
-	for _, end := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
-		if strings.HasSuffix(strings.ToLower(name), end) {
-			return true
-		}
-	}
-	return false
 }

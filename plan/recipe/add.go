@@ -55,13 +55,11 @@ func (b *build) artifact(name string) steps.Source {
 
 // isArchive reports whether the file name of an artifact is that of an archive.
 func isArchive(src steps.Source) bool {
-	name := strings.ToLower(src.Name())
+	name := src.Name()
 	if src.URL != "" {
 		name, _, _ = strings.Cut(name, "?")
 	}
-	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".zip"}, func(end string) bool {
-		return strings.HasSuffix(name, end)
-	})
+	return steps.IsArchive(name)
 }
 
 // program adds an artifact that is a single file. An archive is rejected: the name of its member varies, and

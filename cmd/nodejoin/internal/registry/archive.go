@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"nodejoin/steps"
 )
 
 // Archive is a file that an OCI artifact has.
@@ -63,11 +65,8 @@ func archiveName(l v1.Descriptor) string {
 			return "module" + p[1]
 		}
 	}
-	title := l.Annotations[titleKey]
-	for _, end := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
-		if strings.HasSuffix(strings.ToLower(title), end) {
-			return title
-		}
+	if title := l.Annotations[titleKey]; steps.IsArchive(title) {
+		return title
 	}
 	return ""
 }
