@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/complete"
+	"nodejoin/cmd/nodejoin/internal/modules"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
 	"nodejoin/plan/eval"
@@ -24,8 +27,8 @@ func (a *app) targetFlags(c *cobra.Command) {
 
 // completeAddress completes an address of the plan on the command line. For a plan that
 // does not compile it completes nothing.
-func (a *app) completeAddress(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	compiled := a.compileForCompletion(planArg(args))
+func (a *app) completeAddress(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	compiled := a.compileForCompletion(c.Context(), planArg(args))
 	if compiled == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -48,14 +51,15 @@ func completeEnvironment(_ *cobra.Command, args []string, typed string) ([]strin
 }
 
 // compileForCompletion compiles without building an agent, and prints nothing.
-func (a *app) compileForCompletion(path string) *plan.Compiled {
+func (a *app) compileForCompletion(ctx context.Context, path string) *plan.Compiled {
 	vars, err := a.variables()
 	if err != nil {
 		return nil
 	}
 	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles,
 		Environment: a.environment, Env: lookupEnv, Agent: anyAgent,
-		Unvalued: true, Version: version}) // no program is run for a completion
+		// No program is run for a completion, and no module is fetched.
+		Unvalued: true, Version: version, Module: modules.Reader(ctx, modules.Options{Offline: true})})
 	if p == nil || diags.HasErrors() {
 		return nil
 	}
