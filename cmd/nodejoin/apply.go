@@ -256,7 +256,8 @@ func (x *applyCommand) finish(ctx context.Context, result applied) error {
 	return exit(code)
 }
 
-// writeFiles writes the files of --junit and --report. It returns the exit code, which is another where that failed.
+// writeFiles writes the files of --junit, --metrics and --report. It returns the exit code, which is another where
+// that failed.
 func (x *applyCommand) writeFiles(r applied) int {
 	page := x.page("apply", x.args)
 	page.Data = jsonout.OfApply(x.environment, r.report, r.summary, r.pruned, r.code())

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// goneFor bounds the wait until the objects of a former Job are gone.
-const goneFor = 2 * time.Minute
+// goneFor bounds the wait until a former Job is gone. Its pods have two minutes for their step (fleet.yaml.tmpl).
+const goneFor = 3 * time.Minute
 
 func newApply(x *command) *cobra.Command {
 	c := &cobra.Command{
@@ -110,28 +110,49 @@ func (x *command) idle(ctx context.Context, api *cluster.Jobs) error {
 	return nil
 }
 
-// removeFormer deletes a Job that has ended, and waits until its pods are gone.
+// removeFormer deletes a Job that has ended or was stopped, and waits until it is gone and its pods have ended: they
+// may be in a step.
 func (x *command) removeFormer(ctx context.Context, api *cluster.Jobs) error {
 	if err := api.DeleteObject(ctx, kube.Member{Manifest: x.job()}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, goneFor)
+	ctx, cancel := context.WithTimeoutCause(ctx, goneFor, fmt.Errorf("it took longer than %s", goneFor))
 	defer cancel()
+	waits := "the former Job " + x.Namespace + "/" + x.Name
 	for {
-		_, err := api.Get(ctx, x.job())
-		if errors.Is(err, fs.ErrNotExist) {
+		left, err := x.left(ctx, api)
+		switch {
+		case err == nil && left == "":
 			return nil
-		}
-		if err != nil && ctx.Err() == nil {
+		case err == nil:
+			waits = left
+		case ctx.Err() == nil:
 			return err
 		}
 		select {
 		case <-time.After(200 * time.Millisecond): // between two looks
 		case <-ctx.Done():
-			return fmt.Errorf("the former Job %s/%s was not gone after %s: %w", x.Namespace, x.Name, goneFor,
-				context.Cause(ctx))
+			return fmt.Errorf("waiting for the end of %s: %w", waits, context.Cause(ctx))
 		}
 	}
+}
+
+// left is what is still there of the former Job.
+func (x *command) left(ctx context.Context, api *cluster.Jobs) (string, error) {
+	_, err := api.Get(ctx, x.job())
+	if err == nil {
+		return "the former Job " + x.Namespace + "/" + x.Name, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	pods, err := x.pods(ctx, api)
+	for _, p := range pods {
+		if phase := field(p, "status")["phase"]; phase != "Succeeded" && phase != "Failed" {
+			return "the pod " + x.Namespace + "/" + text(p, "name") + " of the former Job", nil
+		}
+	}
+	return "", err
 }
 
 func newStop(x *command) *cobra.Command {

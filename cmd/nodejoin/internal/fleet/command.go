@@ -129,3 +129,9 @@ func (x *command) keyFiles() (map[string][]byte, error) {
 
 // job names the Job.
 func (x *command) job() kube.Manifest { return object("batch/v1", "Job", x.Namespace, x.Name) }
+
+// pods are those of the Job.
+func (x *command) pods(ctx context.Context, api *cluster.Jobs) ([]map[string]any, error) {
+	return api.List(ctx, kube.Manifest{APIVersion: "v1", Kind: "Pod", Namespace: x.Namespace},
+		"batch.kubernetes.io/job-name="+x.Name)
+}

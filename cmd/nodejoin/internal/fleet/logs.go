@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/ui"
-	"nodejoin/steps/kube"
 )
 
 func newLogs(x *command) *cobra.Command {
@@ -24,8 +24,7 @@ func newLogs(x *command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		pods, err := api.List(ctx, kube.Manifest{APIVersion: "v1", Kind: "Pod", Namespace: x.Namespace},
-			"batch.kubernetes.io/job-name="+x.Name)
+		pods, err := x.pods(ctx, api)
 		if err != nil {
 			return err
 		}
@@ -39,6 +38,9 @@ func newLogs(x *command) *cobra.Command {
 			}
 			name := text(p, "name")
 			log, err := api.PodLog(ctx, x.Namespace, name)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if err != nil {
 				log = "no log: " + err.Error() + "\n" // it may not have started
 			}

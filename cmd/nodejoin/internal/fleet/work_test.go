@@ -15,6 +15,74 @@ import (
 	"time"
 )
 
+// kubeconfig names an API server of the test, which ends with it.
+func kubeconfig(t *testing.T, s *httptest.Server) (file string) {
+	t.Helper()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	config := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
+		"clusters: [{name: a, cluster: {server: %q, certificate-authority-data: %s}}]\n"+
+		"users: [{name: a, user: {token: x}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n", s.URL,
+		base64.StdEncoding.EncodeToString(ca))
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestFormerJobIsGone: the objects of a fleet are applied when the former Job and its pods are gone: a pod that still
+// runs would write the result of its shard.
+func TestFormerJobIsGone(t *testing.T) {
+	const job = "/apis/batch/v1/namespaces/fleets/jobs/prod"
+	var mu sync.Mutex
+	jobs, pods, deleted := 2, 2, false
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		switch what := r.Method + " " + r.URL.Path; {
+		case what == "GET /apis/batch/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","resources":[{"name":"jobs","kind":"Job","namespaced":true}]}`)
+		case what == "GET /api/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","resources":[{"name":"pods","kind":"Pod","namespaced":true}]}`)
+		case what == "DELETE "+job:
+			deleted = true
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+		case what == "GET "+job && jobs > 0:
+			jobs--
+			fmt.Fprint(w, `{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"prod"}}`)
+		case what == "GET "+job:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,`+
+				`"details":{"name":"prod","kind":"jobs","group":"batch"}}`)
+		case what == "GET /api/v1/namespaces/fleets/pods/":
+			if q := r.URL.Query().Get("labelSelector"); q != "batch.kubernetes.io/job-name=prod" {
+				t.Errorf("pods with the labels %q", q)
+			}
+			phase := "Failed" // it stays until the garbage collector comes
+			if pods--; pods >= 0 {
+				phase = "Running"
+			}
+			fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"prod-0-abcde"},`+
+				`"status":{"phase":%q}}]}`, phase)
+		default:
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+	}))
+	x := &command{Options: Options{Name: "prod", Namespace: "fleets"}, kubeconfig: kubeconfig(t, s)}
+	api, err := x.open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.removeFormer(t.Context(), api); err != nil {
+		t.Fatal(err)
+	}
+	if !deleted || jobs != 0 || pods >= 0 {
+		t.Errorf("deleted: %v, %d answers with the Job and %d with a pod are left", deleted, jobs, pods)
+	}
+}
+
 // TestResultIsWrittenLater: a pod whose API server is away for a moment writes its result all the same.
 func TestResultIsWrittenLater(t *testing.T) {
 	var mu sync.Mutex
@@ -41,16 +109,7 @@ func TestResultIsWrittenLater(t *testing.T) {
 			t.Errorf("%s %s", r.Method, r.URL)
 		}
 	}))
-	defer s.Close()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	config := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
-		"clusters: [{name: a, cluster: {server: %q, certificate-authority-data: %s}}]\n"+
-		"users: [{name: a, user: {token: x}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n", s.URL,
-		base64.StdEncoding.EncodeToString(ca))
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kubeconfig(t, s)
 	t.Setenv("NODEJOIN_FLEET_JOB", "prod")
 	t.Setenv("NODEJOIN_FLEET_JOB_UID", "uid-1")
 	x := &command{Options: Options{Namespace: "fleets"}, kubeconfig: file}
