@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"time"
 
 	"nodejoin/steps/transport/wsman"
 )
@@ -20,11 +18,7 @@ type winrmProgram struct {
 	ctx    context.Context // of its output
 	cancel context.CancelFunc
 	out    *io.PipeReader
-	done   chan struct{} // closed when it has ended, or nothing more is known of it
-
-	mu     sync.Mutex
-	status string // "exit status 1"; "" = not known
-	stderr tail
+	outcome
 }
 
 func (s *winrmConn) open(line string) (program, error) {
@@ -33,7 +27,7 @@ func (s *winrmConn) open(line string) (program, error) {
 		return nil, err
 	}
 	r, w := io.Pipe()
-	p := &winrmProgram{conn: s, cmd: cmd, out: r, done: make(chan struct{})}
+	p := &winrmProgram{conn: s, cmd: cmd, out: r, outcome: outcome{done: make(chan struct{})}}
 	p.ctx, p.cancel = context.WithCancel(s.run)
 	s.work.Go(func() {
 		defer close(p.done)
@@ -51,9 +45,7 @@ func (p *winrmProgram) receive(w io.Writer) error {
 		}
 		_, _ = p.stderr.Write(o.Stderr)
 		if o.Done {
-			p.mu.Lock()
-			p.status = fmt.Sprintf("exit status %d", o.ExitCode)
-			p.mu.Unlock()
+			p.ended(fmt.Sprintf("exit status %d", o.ExitCode))
 		}
 		if _, err := w.Write(o.Stdout); err != nil {
 			return err
@@ -112,26 +104,6 @@ func (p *winrmProgram) Close() error {
 	defer cancel()
 	return p.cmd.Terminate(ctx)
 }
-
-func (p *winrmProgram) end(bound time.Duration) string {
-	t := time.NewTimer(bound)
-	defer t.Stop()
-	select {
-	case <-p.done:
-	case <-t.C:
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var parts []string
-	for _, s := range []string{p.status, p.stderr.String()} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, ": ")
-}
-
-func (p *winrmProgram) last() string { return p.stderr.String() }
 
 // command runs a command line to its end and returns what it wrote to standard output. in is its input; nil = none. An
 // exit status other than 0 is an *exitError.
