@@ -3,7 +3,9 @@ package transport
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -63,6 +65,18 @@ type agentFile struct {
 	remote string // path on the machine, with the digest in its name
 	data   string // nodejoin's folder on the machine, and where the plan names one an adapter on a second line
 	posix  bool   // the user's shell takes a backslash for a quote
+}
+
+// open opens the agent on the controller; with agentbin.PackedSuffix it is the packed one. size is in bytes.
+func (a agentFile) open(suffix string) (f *os.File, size int64, err error) {
+	if f, err = os.Open(a.local + suffix); err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, fi.Size(), nil
 }
 
 // agentFolder is where agents lie, relative to the home folder of the user that

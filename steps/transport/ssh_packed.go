@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"time"
 
@@ -24,7 +23,7 @@ const unpackBound = 60 * time.Second
 // proved as ever: the agent says the digest of its file before it is asked for anything that changes.
 func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, size int64, alive func()) (bool,
 	error) {
-	f, err := os.Open(s.file.local + agentbin.PackedSuffix)
+	f, packedSize, err := s.file.open(agentbin.PackedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -32,17 +31,13 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
 	dir := temp + ".d" + wire.Leftover
 	defer discard(c, dir)
 	if err := c.Mkdir(dir); err != nil {
 		return false, fmt.Errorf("make folder %s: %w", dir, err)
 	}
 	packed := path.Join(dir, "agent"+agentbin.PackedSuffix)
-	if err := send(c, packed, &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}); err != nil {
+	if err := send(c, packed, &meter{ctx: ctx, r: f, total: packedSize, alive: alive}); err != nil {
 		return false, fmt.Errorf("send the agent to %s: %w", packed, err)
 	}
 	// Slashes and names without blanks: cmd.exe, PowerShell and the shells of POSIX take the same line. -o: the file is

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -18,15 +17,11 @@ import (
 
 // push sends the agent: to a temporary name, then to its own.
 func (s *sshConn) push(ctx context.Context) error {
-	f, err := os.Open(s.file.local)
+	f, size, err := s.file.open("")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	c, err := s.files(ctx)
 	if err != nil {
 		return err
@@ -46,12 +41,12 @@ func (s *sshConn) push(ctx context.Context) error {
 	// Its own name: two controllers may push at the same time.
 	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
 	sweep(c, path.Dir(dest))
-	unpacked, err := s.pushPacked(ctx, c, temp, fi.Size(), alive)
+	unpacked, err := s.pushPacked(ctx, c, temp, size, alive)
 	if err != nil {
 		return err
 	}
 	if !unpacked {
-		if err := send(c, temp, &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}); err != nil {
+		if err := send(c, temp, &meter{ctx: ctx, r: f, total: size, alive: alive}); err != nil {
 			_ = c.Remove(temp)
 			return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
 		}

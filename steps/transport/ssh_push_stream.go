@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
@@ -22,7 +21,7 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if s.cfg.OS != "linux" {
 		return false, nil
 	}
-	f, err := os.Open(s.file.local + agentbin.PackedSuffix)
+	f, size, err := s.file.open(agentbin.PackedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -30,22 +29,18 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
 	alive, rest := s.watch("send the agent")
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
 	defer stop()
-	p, err := start(s.way.last(), s.file.unpack(fi.Size())+" && "+s.file.line(s.become))
+	p, err := start(s.way.last(), s.file.unpack(size)+" && "+s.file.line(s.become))
 	if err != nil {
 		return false, err
 	}
-	m := &meter{ctx: ctx, r: f, total: fi.Size(), alive: alive}
+	m := &meter{ctx: ctx, r: f, total: size, alive: alive}
 	n, err := io.Copy(p, m)
-	if m.err == nil && err == nil && n != fi.Size() {
-		m.err = fmt.Errorf("%d of %d bytes were read: %w", n, fi.Size(), io.ErrUnexpectedEOF)
+	if m.err == nil && err == nil && n != size {
+		m.err = fmt.Errorf("%d of %d bytes were read: %w", n, size, io.ErrUnexpectedEOF)
 	}
 	if m.err != nil {
 		_ = p.Close()

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"regexp"
 	"strings"
 
@@ -35,7 +34,7 @@ func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) 
 func (s *winrmConn) push(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) }) // which ends s.life
 	defer stop()
-	in, err := agentArchive(s.file.local)
+	in, err := s.file.archive()
 	if err != nil {
 		return err
 	}
@@ -72,24 +71,21 @@ func (l *living) Read(p []byte) (int, error) {
 	return l.Reader.Read(p)
 }
 
-// agentArchive is the agent as a tar.gz.
-func agentArchive(local string) (io.ReadCloser, error) {
-	f, err := os.Open(local + agentbin.PackedSuffix)
+// archive is the agent as a tar.gz.
+func (a agentFile) archive() (io.ReadCloser, error) {
+	f, _, err := a.open(agentbin.PackedSuffix)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	if f, err = os.Open(local); err != nil {
-		return nil, err
-	}
-	fi, err := f.Stat()
+	f, size, err := a.open("")
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	r, w := io.Pipe()
 	go func() { // ends with its reader
 		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		t := tar.NewWriter(z)
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: agentbin.PackedName, Mode: 0o700, Size: fi.Size()})
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: agentbin.PackedName, Mode: 0o700, Size: size})
 		if err == nil {
 			_, err = io.Copy(t, f)
 		}
