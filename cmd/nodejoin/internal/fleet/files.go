@@ -36,8 +36,8 @@ const (
 // documentation, "ConfigMaps"), and its names count too.
 const mostBytes = 1000 << 10
 
-// readFiles reads the files of the plan. Those of values may have secrets.
-func readFiles(dir, root string, files []string) (open, values []File, err error) {
+// readFiles reads the files of the plan. Those of values may have secrets, and so may others that have one of secrets.
+func readFiles(dir, root string, files, secrets []string) (open, values []File, err error) {
 	if root != dir {
 		return nil, nil, fmt.Errorf("the plan reads files outside its folder, in %s: the pods of a fleet have the folder "+
 			"of the plan alone. Move those files into it", root)
@@ -54,7 +54,7 @@ func readFiles(dir, root string, files []string) (open, values []File, err error
 		}
 		file := File{Path: filepath.ToSlash(rel), Data: b}
 		file.Key = key(file.Path)
-		secret := !plan.IsFile(name) && strings.Contains(filepath.Base(name), ".joinvars")
+		secret := !plan.IsFile(name) && strings.Contains(filepath.Base(name), ".joinvars") || hasSecret(string(b), secrets)
 		if secret {
 			values = append(values, file)
 		} else {
@@ -67,6 +67,16 @@ func readFiles(dir, root string, files []string) (open, values []File, err error
 		}
 	}
 	return open, values, nil
+}
+
+// hasSecret reports whether a file has one of the secrets. A short one could be in any text by chance: it counts where
+// the file has nothing else.
+func hasSecret(text string, secrets []string) bool {
+	const long = 8
+	return slices.ContainsFunc(secrets, func(s string) bool {
+		s = strings.TrimSpace(s)
+		return s != "" && (strings.TrimSpace(text) == s || len(s) >= long && strings.Contains(text, s))
+	})
 }
 
 // key is the path of a file as a key of a ConfigMap, which has letters, digits, '-', '_' and '.'.

@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
+	"nodejoin/steps/collect"
 )
 
 // Options are what a fleet is rendered with.
@@ -30,7 +31,7 @@ type Fleet struct {
 	Environment string
 	Nodes       int
 	Files       []File // of the plan, for a ConfigMap
-	Values      []File // of the plan, for a Secret
+	Values      []File // of the plan, for a Secret: those of values, and others that have secrets
 	Kubeconfig  Path   // where the plan looks for it, in the pod
 	Ports       []int  // that pods connect to, besides those of DNS
 	Rules       []Rule // rights in the whole cluster
@@ -92,8 +93,12 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 			return nil, err
 		}
 	}
+	var secrets []string
+	for _, n := range p.Nodes {
+		secrets = append(secrets, collect.Secrets(n.Steps)...)
+	}
 	var err error
-	if f.Files, f.Values, err = readFiles(p.Dir, root, files); err != nil {
+	if f.Files, f.Values, err = readFiles(p.Dir, root, files, secrets); err != nil {
 		return nil, err
 	}
 	f.Kubeconfig, f.Ports = Path{At: homeFolder + "/.kube/config"}, ports(p)

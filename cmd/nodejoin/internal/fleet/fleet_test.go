@@ -181,6 +181,48 @@ func TestOddText(t *testing.T) {
 	}
 }
 
+// TestSecretsAreInNoConfigMap: files with values that the plan calls sensitive are for the Secret, as files of values
+// are.
+func TestSecretsAreInNoConfigMap(t *testing.T) {
+	const key, pin, word = "-----BEGIN PRIVATE KEY-----\nMC4CAQ\n-----END PRIVATE KEY-----\n", "4711\n", "correct horse"
+	text := "node \"a\" {\n os = \"linux\"\n connection \"ssh\" { host = \"h\" }\n}\n"
+	for id, content := range map[string]string{"key": `sensitive(file("a.key"))`,
+		"pin": `sensitive(trimspace(file("pin")))`, "word": `sensitive(jsondecode(file("word.json")).word)`,
+		"open": `file("open.txt")`} {
+		text += "step \"file\" \"" + id + "\" {\n path = \"/" + id + "\"\n content = " + content + "\n}\n"
+	}
+	c, dir, read := load(t, map[string]string{"a.join.hcl": text, "a.key": key, "pin": pin,
+		"word.json": `{"word": "` + word + `"}`, "open.txt": "it has 4711 words\n"})
+	f, err := New(options, c, dir, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(files []File) (out []string) {
+		for _, f := range files {
+			out = append(out, f.Path)
+		}
+		return out
+	}
+	if d := cmp.Diff([]string{"a.join.hcl", "open.txt"}, names(f.Files)); d != "" {
+		t.Errorf("for the ConfigMap (-want +have):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"a.key", "pin", "word.json"}, names(f.Values)); d != "" {
+		t.Errorf("for the Secret (-want +have):\n%s", d)
+	}
+	var b bytes.Buffer
+	if err := f.Render(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"MC4CAQ", word} {
+		if strings.Contains(b.String(), secret) {
+			t.Errorf("%s is in the objects", secret)
+		}
+	}
+	if _, err := f.Objects(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMovedRights: a run that deletes a former Node lists all that may end with it.
 func TestMovedRights(t *testing.T) {
 	moved := "moved {\n from = \"old\"\n to = \"win-0\"\n}\n"
