@@ -20,10 +20,10 @@ func newApply(x *command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply [PLAN] --image IMAGE",
 		Short: "Start the Job that applies a plan",
-		Long: `Applies the objects that 'nodejoin fleet render' prints, and the Secrets with the files of
---ssh-key and with the plan's files of values. The Job starts at once; 'nodejoin fleet status'
-shows how far it is. A Job of the same name that has ended is replaced, with its results; one
-that runs is not.`,
+		Long: `Applies the objects that 'nodejoin fleet render' prints, and the Secrets: the files of
+--ssh-key, the plan's files of values, and files with values that the plan calls sensitive. The
+Job starts at once; 'nodejoin fleet status' shows its progress. A Job of the same name that has
+ended is replaced, with its results; one that runs is not.`,
 		Example: `  nodejoin fleet apply plans/prod --image registry.example/nodejoin:1.0 \
     --known-hosts ~/.ssh/known_hosts --ssh-key ~/.ssh/id_ed25519`,
 	}
@@ -69,7 +69,7 @@ func (x *command) apply(c *cobra.Command, args []string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(x.Out, "Started the Job %s/%s: %d shards, at most %d at once. 'nodejoin fleet status' shows "+
-		"how far it is.\n", x.Namespace, x.Name, x.Shards, x.AtOnce)
+		"its progress.\n", x.Namespace, x.Name, x.Shards, x.AtOnce)
 	return err
 }
 
@@ -104,7 +104,7 @@ func (x *command) idle(ctx context.Context, api *cluster.Jobs) error {
 		return err
 	}
 	if s := stateOf(have); !s.Ended() && !s.Suspended {
-		return fmt.Errorf("the Job %s/%s runs: wait until it has ended ('nodejoin fleet status'), or stop it first "+
+		return fmt.Errorf("the Job %s/%s is running: wait until it has ended ('nodejoin fleet status'), or stop it first "+
 			"('nodejoin fleet stop')", x.Namespace, x.Name)
 	}
 	return nil
@@ -130,7 +130,7 @@ func (x *command) removeFormer(ctx context.Context, api *cluster.Jobs) error {
 			return err
 		}
 		select {
-		case <-time.After(200 * time.Millisecond): // between two looks
+		case <-time.After(200 * time.Millisecond): // between two checks
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the end of %s: %w", waits, context.Cause(ctx))
 		}
@@ -159,8 +159,8 @@ func newStop(x *command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stop [PLAN]",
 		Short: "Stop the Job: its pods end after their current step",
-		Long: `Suspends the Job, and the CronJob that looks for drift. The runs in its pods finish their
-current step and end. 'nodejoin fleet apply' starts again; what was done is not done twice.`,
+		Long: `Suspends the Job, and the CronJob that checks for drift. The runs in its pods finish their
+current step and end. 'nodejoin fleet apply' starts a new Job, which does not repeat what is done.`,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		api, err := x.open(c.Context(), args)

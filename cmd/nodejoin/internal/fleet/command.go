@@ -20,7 +20,7 @@ import (
 type App struct {
 	// PlanFlags are those of a command that reads a plan.
 	PlanFlags func(*cobra.Command)
-	// Load compiles the plan that the arguments name, without values that are not there. root is the folder that has
+	// Load compiles the plan that the arguments name; a variable may have no value. root is the folder that has
 	// its files.
 	Load func(ctx context.Context, args []string) (p *plan.Compiled, root string, files []string, err error)
 	// Run runs another command of nodejoin, and returns its exit code.
@@ -43,19 +43,19 @@ type command struct {
 	shard      int
 }
 
-// nameFlags say which fleet it is.
+// nameFlags name the fleet.
 func (x *command) nameFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&x.Name, "name", "nodejoin", "`name` of the Job, and of its objects")
 	f.StringVar(&x.Namespace, "namespace", "nodejoin", "`name` of their namespace")
 }
 
-// clusterFlag says where it is.
+// clusterFlag names the cluster that the fleet is in.
 func (x *command) clusterFlag(c *cobra.Command) {
 	c.Flags().StringVar(&x.kubeconfig, "kubeconfig", "", "`file` of the cluster's kubeconfig; default that of the plan")
 }
 
-// fleetFlags say what it is like.
+// fleetFlags describe the objects of the fleet.
 func (x *command) fleetFlags(c *cobra.Command) {
 	x.PlanFlags(c)
 	x.nameFlags(c)
@@ -63,8 +63,8 @@ func (x *command) fleetFlags(c *cobra.Command) {
 	f.StringVar(&x.Image, "image", "", "container `image` of nodejoin, best with its digest")
 	f.IntVar(&x.Shards, "shards", 8, "how many shards the nodes are divided into")
 	f.IntVar(&x.AtOnce, "at-once", 2, "how many pods run at once")
-	f.IntVar(&x.Retries, "retries", 3, "how often a shard starts again whose hosts were locked or did not answer")
-	f.StringVar(&x.Drift, "drift", "", "`schedule` by which a CronJob looks for drift, such as \"0 * * * *\"")
+	f.IntVar(&x.Retries, "retries", 3, "how often a shard whose hosts were locked or did not answer starts again")
+	f.StringVar(&x.Drift, "drift", "", "`schedule` by which a CronJob checks for drift, such as \"0 * * * *\"")
 	f.StringVar(&x.hostKeys, "known-hosts", "", "`file` with the host keys of the machines")
 }
 

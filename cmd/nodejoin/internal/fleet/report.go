@@ -20,7 +20,7 @@ const (
 	codeUnreachable = 4
 )
 
-// JobState is how far a Job is.
+// JobState is the progress of a Job.
 type JobState struct {
 	Name      string `json:"name"`
 	UID       string `json:"-"`

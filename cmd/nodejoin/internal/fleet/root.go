@@ -13,8 +13,8 @@ func Command(a App) *cobra.Command {
 		Short: "Run a plan in a cluster, in a pod for each shard of its nodes",
 		Long: `Runs a plan as an Indexed Job of Kubernetes: each pod applies the plan to one shard of its
 nodes, as 'nodejoin apply --shard I/N' does. Kubernetes starts the pods, some at a time, and
-starts those again whose hosts were locked or did not answer (exit codes 7 and 4). A plan that
-is not valid (3) ends the Job. Each shard leaves its result in a ConfigMap, and 'fleet status'
+restarts those whose hosts were locked or did not answer (exit codes 7 and 4). A plan that is
+not valid (3) ends the Job. Each shard leaves its result in a ConfigMap, and 'fleet status'
 makes one report of them.
 
 The pods need an image of nodejoin, which a release has, and SSH keys in a Secret. They act with

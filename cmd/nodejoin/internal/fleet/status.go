@@ -16,7 +16,7 @@ import (
 func newStatus(x *command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [PLAN]",
-		Short: "Show how far the Job is, and one report of all shards",
+		Short: "Show the progress of the Job, and one report of all shards",
 		Long: `Reads the Job and the results that its shards have left, and prints one report of them. The
 exit code is that of the worst shard: as if one run had applied the plan to all nodes.`,
 	}
