@@ -223,23 +223,26 @@ func TestSecretsAreInNoConfigMap(t *testing.T) {
 	}
 }
 
-// TestMovedRights: a run that deletes a former Node lists all that may end with it.
-func TestMovedRights(t *testing.T) {
-	moved := "moved {\n from = \"old\"\n to = \"win-0\"\n}\n"
-	c, dir, read := load(t, map[string]string{"a.join.hcl": planText + moved, "files/settings.yaml": settings})
-	f, err := New(options, c, dir, read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		`{apiGroups: [""], resources: ["nodes"], verbs: ["delete"]}`,
-		`{apiGroups: [""], resources: ["secrets"], verbs: ["delete","list"]}`,
-		`{apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list"]}`,
-		`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterrolebindings"], verbs: ["list"]}`,
-		`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["list"]}`,
-	} {
-		if !slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.String() == want }) {
-			t.Errorf("no rule %s", want)
+// TestRightsToDeleteNodes: a run that may delete a Node lists all that may end with it. Others may not delete Nodes.
+func TestRightsToDeleteNodes(t *testing.T) {
+	moved := planText + "moved {\n from = \"old\"\n to = \"win-0\"\n}\n"
+	restored := strings.Replace(planText, "count = 3", "count = 3\n on_failure = \"rollback\"", 1)
+	for text, may := range map[string]bool{planText: false, moved: true, restored: true} {
+		c, dir, read := load(t, map[string]string{"a.join.hcl": text, "files/settings.yaml": settings})
+		f, err := New(options, c, dir, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range []string{
+			`{apiGroups: [""], resources: ["nodes"], verbs: ["delete"]}`,
+			`{apiGroups: [""], resources: ["secrets"], verbs: ["delete","list"]}`,
+			`{apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list"]}`,
+			`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterrolebindings"], verbs: ["list"]}`,
+			`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["list"]}`,
+		} {
+			if slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.String() == rule }) != may {
+				t.Errorf("rule %s: %v in\n%s", rule, !may, text)
+			}
 		}
 	}
 }

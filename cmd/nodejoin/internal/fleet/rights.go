@@ -63,13 +63,9 @@ func rules(p *plan.Compiled) []Rule {
 			}
 		}
 	}
-	if len(p.Moved) > 0 {
-		r.add("", "nodes", "", "delete")
-		r.add("", "secrets", "", "delete", "list") // that tokens of the former Node are bound to
-		// A run also asks whether the former Node has an account and a role of its own.
-		r.add("", "serviceaccounts", "", "list")
-		r.add(rbac, "clusterroles", "", "list")
-		r.add(rbac, "clusterrolebindings", "", "list")
+	restores := func(n plan.Node) bool { return n.OnFailure == "rollback" } // a first join, too
+	if len(p.Moved) > 0 || slices.ContainsFunc(p.Nodes, restores) {
+		r.deletedNodes()
 	}
 	return append(slices.Clone(everyRun), r.list()...)
 }
@@ -88,6 +84,16 @@ type right struct{ group, resource, verbs string }
 func (r *rights) add(group, resource, name string, verbs ...string) {
 	k := right{group, resource, strings.Join(verbs, ",")}
 	r.named[k] = append(r.named[k], name)
+}
+
+// deletedNodes is for Nodes that a run deletes, with the Secrets that their tokens are bound to. A run also asks
+// whether such a Node has an account and a role of its own.
+func (r *rights) deletedNodes() {
+	r.add("", "nodes", "", "delete")
+	r.add("", "secrets", "", "delete", "list")
+	r.add("", "serviceaccounts", "", "list")
+	r.add(rbac, "clusterroles", "", "list")
+	r.add(rbac, "clusterrolebindings", "", "list")
 }
 
 // token is for a token of a ServiceAccount. Whether the node has an account of its own is asked first.
