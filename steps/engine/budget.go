@@ -16,23 +16,24 @@ import (
 const (
 	// failedFor is how long a failure counts for runs of other shards.
 	failedFor = time.Hour
-	// firstPause and slotEvery are the shortest and the longest time between two looks for a slot, slotWait bounds the
-	// wait for one.
+	// firstPause and slotEvery are the shortest and the longest time between two attempts to take a slot. slotWait
+	// bounds the wait for one.
 	firstPause = 50 * time.Millisecond
 	slotEvery  = 2 * time.Second
 	slotWait   = 2 * time.Hour
 )
 
-// budget is the rollout of several shards at once. As many Leases as Nodes may be out of service are slots: a run has
-// one while it takes a Node out, and the Lease of a run that died ends by itself. A Node that stays out needs no slot:
-// the cluster shows it. A run takes a slot before it counts, so that of two runs the second sees the first.
+// budget is the rollout of several shards at once. It has one slot, a Lease, for each Node that may be out of service.
+// A run holds a slot while it takes a Node out; the Lease of a run that died ends by itself. A Node that stays out
+// needs no slot: the cluster shows it. A run takes a slot before it counts, so that of two runs the second sees the
+// first.
 type budget struct {
 	*Session
 	limit plan.Rollout
 }
 
-// turn waits until the rollout of all shards lets the host begin. done ends its turn. why is why it may not begin in
-// this run.
+// turn waits until the rollout of all shards lets the host begin. done ends its turn. If why is not empty, the host
+// may not begin in this run.
 func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), why string) {
 	if b.opt.Shard == "" || b.api == nil || b.opt.Holder.Run == "" {
 		return func(bool) {}, ""
@@ -59,23 +60,23 @@ func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), w
 		select {
 		case <-ctx.Done():
 			return nil, "it waited for its turn: " + waits
-		case <-time.After(pause): // between two looks
+		case <-time.After(pause): // between two attempts
 		}
 	}
 }
 
-// try takes a slot, or says what the host waits for, or why it may not begin in this run.
+// try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run.
 func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, why string) {
 	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
 	if err != nil {
-		return nil, "", "the slots of the rollout could not be read: " + steps.AsError(err).Error()
+		return nil, "", "cannot read the slots of the rollout: " + steps.AsError(err).Error()
 	}
 	if failed := b.failures(list); len(failed) >= b.limit.MaxFailures {
 		return nil, "", fmt.Sprintf("the rollout stopped after %d %s (%s)", len(failed), plural(len(failed), "failure"),
 			strings.Join(failed, ", "))
 	}
 	if slot, err = b.take(ctx, h.node.Name); err != nil {
-		return nil, "", "a slot of the rollout could not be taken: " + steps.AsError(err).Error()
+		return nil, "", "cannot take a slot of the rollout: " + steps.AsError(err).Error()
 	}
 	if slot == nil {
 		return nil, "all slots of the rollout are taken: " + strings.Join(b.working(list, ""), ", "), ""
@@ -87,9 +88,9 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 	b.release(ctx, *slot)
 	switch {
 	case err != nil:
-		return nil, "", "it could not be seen which Nodes are out of service: " + steps.AsError(err).Error()
+		return nil, "", "cannot read which Nodes are out of service: " + steps.AsError(err).Error()
 	case len(others) > 0:
-		return nil, "the rollout has its Nodes out of service: " + strings.Join(append(others, out...), ", "), ""
+		return nil, "the limit of Nodes out of service is reached: " + strings.Join(append(others, out...), ", "), ""
 	}
 	return nil, "", fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", b.limit.MaxUnavailable,
 		plural(b.limit.MaxUnavailable, "Node"), fewNames(out))

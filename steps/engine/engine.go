@@ -80,7 +80,7 @@ type HostReport struct {
 	Facts host.Facts
 	// KubeNode is the Node object; nil: there is none, or the cluster was not asked.
 	KubeNode *kube.Node
-	// Moved are the Nodes that the machine is in the cluster as, under names that the node had (moved blocks).
+	// Moved are the Nodes that the machine has in the cluster under former names of its node (moved blocks).
 	Moved        []kube.Node
 	Upgrade      *Upgrade      // nil = the version of Kubernetes stays
 	Interruption *Interruption // nil = pods notice nothing

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// checkMoved finds the Nodes that the machine is in the cluster as, under names that its node had.
+// checkMoved finds the Nodes that this machine has in the cluster under former names of its node.
 func (h *hostRun) checkMoved(ctx context.Context) error {
 	if h.api == nil || h.node.Partial {
 		return nil

@@ -78,7 +78,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 			return
 		}
 		if err := r.countAway(ctx); err != nil {
-			r.hold(turns, "it could not be seen which Nodes are out of service: "+steps.AsError(err).Error())
+			r.hold(turns, "cannot read which Nodes are out of service: "+steps.AsError(err).Error())
 			return
 		}
 		r.turns(ctx, turns)

@@ -38,7 +38,7 @@ type Session struct {
 	nodesOnce sync.Once
 	listed    []kube.Node // by nodes
 	listErr   error
-	stays     sync.Map        // Nodes that no node of the plan was, whatever its moved blocks say
+	stays     sync.Map        // Nodes of other machines, whatever the moved blocks of the plan say
 	former    []ObjectRemoval // as the check found them
 
 	namesOnce sync.Once
