@@ -70,8 +70,8 @@ func (c *compiler) movedTo(list map[string]movedBlock, from string, nodes []stri
 		next, again := list[last.to]
 		if !again {
 			if last.from == from { // reported once, at the block that names it
-				m.Fail("to", "unknown node", "The plan has no node %q.%s Write the name of the Node that the machine is now; "+
-					"if it is none anymore, remove the moved block.", m.to, eval.DidYouMean(m.to, nodes))
+				m.Fail("to", "unknown node", "The plan has no node %q.%s Write the name that the machine's Node has now; "+
+					"if the machine is no longer a node, remove the moved block.", m.to, eval.DidYouMean(m.to, nodes))
 			}
 			return ""
 		}

@@ -2,7 +2,8 @@
 // with a check that only reads, a change that says what differs, and an apply that makes it so.
 //
 // A plan compiles into Specs (data, JSON), ordered per node. Package kinds holds the kinds, package executor runs
-// them against a host.Host: in process for local and sandbox hosts, inside the agent for hosts reached over SSH.
+// them against a host.Host: in process for local and sandbox hosts, inside the agent for hosts reached over SSH or
+// WinRM.
 package steps
 
 import (

@@ -17,7 +17,7 @@ func newRoot(a *app, execute runner) *cobra.Command {
 		Use:   "nodejoin",
 		Short: "Join machines to a Kubernetes cluster, by a plan in git",
 		Long: `nodejoin reads a join plan (*.join.hcl), compares it with the machines it names,
-and makes them nodes of a Kubernetes cluster: locally or over SSH, step by step,
+and makes them nodes of a Kubernetes cluster: locally, over SSH or over WinRM, step by step,
 each step checked, applied and verified. Running it again changes only what differs.`,
 		Example: `  nodejoin validate plans/prod        check the plan
   nodejoin plan plans/prod            show what would change

@@ -65,7 +65,7 @@ var connectionSpecs = map[string]*eval.Spec{
 	}, Blocks: []*eval.Spec{becomeSpec}},
 	"winrm": {Name: "connection", Doc: "over WinRM: HTTPS with NTLM, for Windows machines without an SSH server",
 		Attrs: []eval.Attr{
-			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, for which the certificate is"},
+			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, which its certificate must be for"},
 			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986"},
 			{Name: "user", Typ: cty.String, Required: true,
 				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\""},
@@ -118,11 +118,12 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		"plan with a digest, and a saved plan is refused when it has changed", Kinds: dataSpecs},
 	{Name: "module", Labels: []string{"name"}, Doc: "a part of a plan in a folder of its own, which several " +
 		"plans can share. The folder has *.join.hcl files with the blocks variable, locals, output, check, profile, " +
-		"node, step and module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. A profile is " +
-		"named as profile = module.NAME.profile.PROFILE, by nodes and with inherits by profiles. The module's nodes are " +
-		"nodes of the plan, whose steps are for them too; its steps are for its own nodes", Attrs: []eval.Attr{
+		"node, step and module. The outputs are module.NAME.OUTPUT, with for_each module.NAME[KEY].OUTPUT. Nodes take a " +
+		"profile of it with profile = module.NAME.profile.PROFILE, and profiles with inherits. The module's nodes are " +
+		"nodes of the plan, and the plan's steps are for them, too; the module's steps are for its own nodes " +
+		"only", Attrs: []eval.Attr{
 		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\"; " +
-			"or an archive, \"https://HOST/PATH.tar.gz\", as Git servers have one of each tag; or an OCI artifact with an " +
+			"or an archive, \"https://HOST/PATH.tar.gz\", as Git servers have one for each tag; or an OCI artifact with an " +
 			"archive, \"oci://REGISTRY/REPOSITORY@sha256:DIGEST\""},
 		{Name: "sha256", Static: true, Doc: "digest of the archive, which a module from an archive needs"},
 		{Name: "path", Static: true, Doc: "the module's folder in its archive, for example \"modules-1.2.0/windows\"; " +
@@ -215,8 +216,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		"joins the machine under the new one, and then deletes the former Node. The block has no effect once that is " +
 		"done", Attrs: []eval.Attr{
 		{Name: "from", Typ: cty.String, Required: true, Doc: "the former name; the plan no longer has a node of that name"},
-		{Name: "to", Typ: cty.String, Required: true, Doc: "the name of a node of the plan, or what another moved block " +
-			"is from"},
+		{Name: "to", Typ: cty.String, Required: true, Doc: "the name of a node of the plan, or the from of another " +
+			"moved block"},
 	}},
 	{Name: "mirror", One: true, Doc: "where artifacts come from instead of upstream, under their upstream file " +
 		"names. It is not trusted: the digests of the lock count", Attrs: []eval.Attr{

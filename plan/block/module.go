@@ -89,9 +89,9 @@ func (m *moduleCall) open() bool {
 			return false
 		}
 	default:
-		sc.Fail(at.Expr.Range(), "invalid source", "%q is not a source of a module. Write the path of a folder that "+
-			"begins with ./ or ../, for example \"./modules/windows\"; or what the module is read from: an archive, "+
-			"https://HOST/PATH.tar.gz with its sha256, or an OCI artifact, oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
+		sc.Fail(at.Expr.Range(), "invalid source", "%q is not the source of a module. Write the path of a folder that "+
+			"begins with ./ or ../, for example \"./modules/windows\"; or the address of an archive, "+
+			"https://HOST/PATH.tar.gz with its sha256, or of an OCI artifact, oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
 		return false
 	}
 	m.files = files.Module(m.dir)

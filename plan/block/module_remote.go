@@ -73,7 +73,7 @@ func (m *moduleCall) fetch(text string) (*source.Files, bool) {
 			"folder beside the plan.")
 		return nil, false
 	case sc.Module == nil:
-		m.Fail("source", "module refused", "No module is read over the network here.")
+		m.Fail("source", "module refused", "No module is read from elsewhere here.")
 		return nil, false
 	}
 	dir, err := sc.Module(r)
@@ -118,8 +118,8 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 				"oci://REGISTRY/REPOSITORY@sha256:DIGEST. Remove the argument.")
 		}
 		if steps.DigestAlgorithm(digest) != "sha256" || !strings.Contains(address, "/") {
-			return fail("source", "module without a digest", "%q is not an OCI artifact with its digest. A tag may be "+
-				"another module tomorrow, so write oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
+			return fail("source", "module without a digest", "%q is not an OCI artifact with its digest. A tag may "+
+				"name another module tomorrow, so write oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
 		}
 		return source.Remote{Address: "oci://" + address, SHA256: digest}, true
 	}
@@ -129,7 +129,7 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 	}
 	if !steps.IsArchive(u.Path) {
 		return fail("source", "invalid source", "A module is read from an archive, whose name ends in .tar.gz, .tgz, .tar "+
-			"or .zip; %s does not. A Git server has one of each commit and tag, for example "+
+			"or .zip; %s does not. Git servers have one for each commit and tag, for example "+
 			"https://github.com/ORGANIZATION/REPOSITORY/archive/refs/tags/v1.2.0.tar.gz.", u.Path)
 	}
 	if !m.Has("sha256") {
@@ -145,8 +145,8 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 
 func (m *moduleCall) withoutDigest() (source.Remote, bool) {
 	if !m.Misspelt("sha256") {
-		m.Fail("source", "module without a digest", "What an address gives may be something else tomorrow. Give "+
-			"the sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
+		m.Fail("source", "module without a digest", "The address may have another archive tomorrow. Give the "+
+			"sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
 	}
 	return source.Remote{}, false
 }

@@ -37,7 +37,7 @@ func (set profileSet) within(module string) (out []string) {
 }
 
 // named is the address of the profile that an argument names, and whether there is such a profile. What is wrong is
-// reported, but for a profile of a module that could not be read.
+// reported, except for a profile of a module that could not be read.
 func (set profileSet) named(s *eval.Section, argument string) (string, bool) {
 	a := s.Attrs[argument]
 	if a == nil {

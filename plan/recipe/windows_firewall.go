@@ -12,8 +12,8 @@ import (
 // winWayIn keeps SSH, or WinRM, open for all profiles of the firewall. The first network of HNS, nodejoin's or that of
 // the cluster's CNI, moves the machine's address to a new adapter, and a network that Windows does not know is public;
 // the rule that comes with OpenSSH on Windows Server 2025 is not for public networks. A rule of the plan for SSH
-// stands instead. A run on the machine itself does not have the step, and must not close the way for the next one
-// over SSH.
+// takes its place. A run on the machine itself does not have the step, and must not close the way for the next one
+// from elsewhere.
 func (b *build) winWayIn() {
 	var rule *steps.Spec
 	switch {

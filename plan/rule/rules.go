@@ -136,8 +136,8 @@ func judgeNodes(p *block.Plan, list []Rule) {
 	}
 }
 
-// judgedProfiles returns the addresses of the profiles that rules are for: those of the plan, and of those of modules
-// the ones that its nodes have. The others of a module are for other plans.
+// judgedProfiles returns the addresses of the profiles that rules are for: those of the plan, and those of modules
+// that its nodes take. The others of a module are for other plans.
 func judgedProfiles(p *block.Plan) []string {
 	out := map[string]bool{}
 	with := func(address string) {

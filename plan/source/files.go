@@ -168,7 +168,7 @@ func (s *Files) own(name string) error {
 	if s == nil || s.tree == "" || below(s.tree, name) {
 		return nil
 	}
-	return fmt.Errorf("%s lies outside the module, which has the files of its archive only", name)
+	return fmt.Errorf("%s lies outside the module, which reads only the files of its archive", name)
 }
 
 // confined refuses what lies outside the plan's folder, where the plan is confined to it. One that is not there is

@@ -30,7 +30,7 @@ var tokenFileKind = steps.Kind{Name: "token_file", Place: steps.OnHost,
 type TokenFile struct {
 	Path       string `json:"path" doc:"absolute path" id:"true" path:"true"`
 	Token      string `json:"token,omitempty"`
-	Account    string `json:"account" doc:"the token's account, NAMESPACE/NAME; NAME.NODE in its place is right, too"`
+	Account    string `json:"account" doc:"the token's account, NAMESPACE/NAME; a token of NAME.NODE is accepted, too"`
 	NodeUID    string `json:"node_uid,omitempty" doc:"UID of the Node that the token ends with; default any or none"`
 	Kubeconfig string `json:"kubeconfig,omitempty" doc:"kubeconfig that names the file, for its renewal" path:"true"`
 }

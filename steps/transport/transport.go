@@ -1,5 +1,5 @@
 // Package transport brings steps to a machine: in process for local and sandbox
-// hosts, through the agent over SSH for others. Both sides run the same
+// hosts, through the agent over SSH or WinRM for others. Both sides run the same
 // steps.Executor.
 package transport
 

@@ -47,7 +47,7 @@ func (r *release) frugal(ctx context.Context, goos, arch, program string) error 
 	return nil
 }
 
-// peak is the memory, in bytes, that a program takes for itself at most, as one look in each millisecond sees it.
+// peak is the memory, in bytes, that a program takes for itself at most, sampled each millisecond.
 // The pages of its file do not count: Linux shares and drops them, and maps some MB more or fewer of them by chance.
 func peak(ctx context.Context, args ...string) (int, error) {
 	self, err := os.Executable()

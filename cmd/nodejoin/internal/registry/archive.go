@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps"
 )
 
-// Archive is a file that an OCI artifact has.
+// Archive is the file of an OCI artifact.
 type Archive struct {
 	Name   string // as its title or its media type says how it is packed
 	SHA256 string // of the file, as the artifact's manifest has it
@@ -44,7 +44,7 @@ func (c *Client) Archive(ctx context.Context, repository, sha256 string) (a Arch
 	}
 	l := m.Layers[0]
 	if a.Name = archiveName(l); a.Name == "" {
-		return a, fmt.Errorf("the artifact %s has a file of the type %s, which is not known as an archive", ref.Name(),
+		return a, fmt.Errorf("the artifact %s has a file of the type %s, which is not one of archives", ref.Name(),
 			l.MediaType)
 	}
 	a.SHA256 = l.Digest.Hex
