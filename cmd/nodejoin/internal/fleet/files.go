@@ -115,8 +115,13 @@ func portOf(address string) int {
 			return n
 		}
 	}
-	if err == nil && u.Scheme == "ssh" {
-		return 22
+	if err == nil {
+		switch u.Scheme {
+		case "ssh":
+			return 22
+		case "http":
+			return 80
+		}
 	}
 	return 443
 }

@@ -134,6 +134,9 @@ func ports(p *plan.Compiled) []int {
 	if p.Cluster != nil {
 		out = append(out, portOf(p.Cluster.APIServer))
 	}
+	for _, m := range p.Modules {
+		out = append(out, portOf(m.Address))
+	}
 	for _, n := range p.Nodes {
 		if c := n.Connection.SSH; c.Port != 0 {
 			out = append(out, c.Port)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nodejoin/plan"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
 
@@ -80,7 +81,8 @@ func load(t *testing.T, files map[string]string) (*plan.Compiled, string, []stri
 	}
 	var read []string
 	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", Unvalued: true,
-		Note: func(file string) { read = append(read, file) },
+		Module: func(source.Remote) (string, error) { return filepath.Join(dir, "unpacked"), nil },
+		Note:   func(file string) { read = append(read, file) },
 		Agent: func(string, string, string) (steps.Source, error) {
 			return steps.Source{File: "agent", SHA256: strings.Repeat("0", 64)}, nil
 		}})
@@ -266,6 +268,23 @@ func TestWithoutCluster(t *testing.T) {
 	}
 	if f.Kubeconfig.At != "/home/nodejoin/.kube/config" {
 		t.Errorf("kubeconfig: %+v", f.Kubeconfig)
+	}
+}
+
+// TestPortsOfModules: the pods may connect to where the plan's modules are.
+func TestPortsOfModules(t *testing.T) {
+	digest := strings.Repeat("a", 64)
+	c, dir, read := load(t, map[string]string{"a.join.hcl": "node \"a\" {\n os = \"linux\"\n" +
+		" connection \"ssh\" { host = \"h\" }\n}\n" +
+		"module \"a\" { source = \"oci://registry.example:5000/nodes@sha256:" + digest + "\" }\n" +
+		"module \"b\" {\n source = \"http://git.example/nodes.zip\"\n sha256 = \"" + digest + "\"\n}\n",
+		"unpacked/m.join.hcl": ""})
+	f, err := New(options, c, dir, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{22, 80, 443, 5000, 6443}; !slices.Equal(f.Ports, want) {
+		t.Errorf("ports %v, want %v", f.Ports, want)
 	}
 }
 
