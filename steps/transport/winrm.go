@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
 
 	"nodejoin/steps/host"
+	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/transport/wsman"
 )
 
@@ -151,13 +153,13 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 		e.Detail = fmt.Sprintf("%v; its SHA-256 is %s", bad, bad.SHA256)
 		e.Remedy = "if this is the machine's own certificate, pin it with certificate_sha256, or name its CA with " +
 			"ca_file; if it is not, something answers in place of the machine"
-	case errors.As(err, &plain):
-		e.Summary, e.Detail = "the machine answers without TLS", "port "+strconv.Itoa(c.Port)+" does not speak HTTPS"
-		e.Remedy = "give WinRM a listener for HTTPS with a certificate, by default on port 5986; nodejoin does not use " +
-			"WinRM over HTTP"
+	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
+		e.Summary, e.Detail = "the machine answers without TLS", fmt.Sprintf("port %d does not speak HTTPS", c.Port)
+		e.Remedy = fmt.Sprintf("give WinRM a listener for HTTPS with a certificate, by default on port %d; nodejoin does "+
+			"not use WinRM over HTTP", DefaultWinRMPort)
 	case errors.Is(err, wsman.ErrRefused):
 		e.Reason, e.Summary = ReasonAuth, "login refused"
-		e.Remedy = "check user and the password in " + c.PasswordEnv + ", and that WinRM allows Negotiate: " +
+		e.Remedy = "check the user and the password in " + c.PasswordEnv + ", and that WinRM allows Negotiate: " +
 			"winrm get winrm/config/service/auth"
 	case errors.As(err, &fault) && fault.Denied():
 		e.Reason, e.Summary = ReasonAuth, "the user may not open a shell"
@@ -174,7 +176,8 @@ func (s *winrmConn) Address(host.Facts) string { return publicAddress(s.remote()
 
 func (s *winrmConn) hangUp() { s.end() }
 
-// release waits until the agent has ended: it is not to be cut off while it ends by itself.
+// release waits, within bounds, until the agent and the shell have ended: the agent must not be cut off while it ends
+// by itself.
 func (s *winrmConn) release() { <-s.over }
 
 // wait waits for the end of the connection, then for that of the agent, whose input ends, and ends the shell.
@@ -188,7 +191,8 @@ func (s *winrmConn) wait(over context.CancelFunc) {
 		t.Stop()
 	}
 	over()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.run), shellBound)
+	bound := s.cfg.boundOf("end the shell", wire.Bound{Within: shellBound}).Within
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.run), bound)
 	defer cancel()
 	_ = s.shell.Delete(ctx) // else the machine ends it by itself
 	s.client.Close()

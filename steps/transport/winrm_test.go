@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -280,6 +282,8 @@ func TestWinRMRefused(t *testing.T) {
 	other := newWinRM(t)
 	foreign := writeText(t, filepath.Join(t.TempDir(), "ca.pem"), string(other.CA))
 	ssh := newMachine(t)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
 	for name, tt := range map[string]struct {
 		change func(*WinRMConfig)
 		reason Reason // "" = it is accepted
@@ -293,14 +297,14 @@ func TestWinRMRefused(t *testing.T) {
 		"other CA":    {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", foreign }, ReasonHostKey, m.SHA256},
 		"other name": {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile, c.Host = "", ca, "localhost" },
 			ReasonHostKey, "localhost"},
-		"no CA file":    {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", ca+".no" }, ReasonKey, ca + ".no"},
-		"no password":   {func(c *WinRMConfig) { c.PasswordEnv = "TEST_NONE" }, ReasonAuth, "TEST_NONE"},
-		"wrong user":    {func(c *WinRMConfig) { c.User = "guest" }, ReasonAuth, "refused"},
-		"wrong passord": {func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth, "refused"},
-		"not WinRM": {func(c *WinRMConfig) {
-			_, port, _ := strings.Cut(ssh.addr, ":")
-			c.Port, _ = strconv.Atoi(port)
-		}, ReasonUnreachable, "HTTPS"},
+		"no CA file":     {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", ca+".no" }, ReasonKey, ca + ".no"},
+		"no password":    {func(c *WinRMConfig) { c.PasswordEnv = "TEST_NONE" }, ReasonAuth, "TEST_NONE"},
+		"wrong user":     {func(c *WinRMConfig) { c.User = "guest" }, ReasonAuth, "refused"},
+		"wrong password": {func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth, "refused"},
+		"not WinRM": {func(c *WinRMConfig) { c.Port = m.config(ssh.addr).Port }, ReasonUnreachable,
+			"does not speak HTTPS"},
+		"HTTP": {func(c *WinRMConfig) { c.Port = m.config(plain.Listener.Addr().String()).Port }, ReasonUnreachable,
+			"does not speak HTTPS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TEST_WRONG", "another")
@@ -330,6 +334,12 @@ func TestWinRMSilent(t *testing.T) {
 	m := newWinRM(t)
 	c := m.config(m.Addr)
 	c.KeepAlive = 200 * time.Millisecond
+	c.Bounds = func(method string, b wire.Bound) wire.Bound {
+		if method == "end the shell" {
+			b.Within = 100 * time.Millisecond
+		}
+		return b
+	}
 	conn := m.dial(t, c)
 	_, err := Do(t.Context(), conn, wire.Apply, slowStep(m.drive), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
