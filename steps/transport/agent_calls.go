@@ -72,8 +72,8 @@ func (s *agentConn) Unlock(ctx context.Context) error {
 	return cleaned(s.own(ctx, wire.MethodUnlock, wire.None{}, &wire.None{}))
 }
 
-// Close ends the connection without waiting for the machine. What was staged and
-// not used is dropped there.
+// Close ends the connection. It waits for the machine only within bounds. What was staged and not used is dropped
+// there.
 func (s *agentConn) Close() error {
 	r, p := s.agent()
 	s.stop()

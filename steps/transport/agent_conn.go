@@ -14,10 +14,10 @@ import (
 
 // door is the way to a machine: how its agent is carried in and started.
 type door interface {
-	// open starts a command line in the home folder of the user who logs in. Where the machine does not say at once
-	// that it cannot, the program ends.
+	// open starts a command line in the home folder of the user who logs in. If it cannot run, that is an error, or the
+	// program ends at once.
 	open(line string) (program, error)
-	// bring sends the agent and starts it. tried says that this was done before; pushed, that another way is not left.
+	// bring sends the agent and starts it. tried says that this was done before; pushed, that no other way is left.
 	bring(ctx context.Context, tried bool) (pushed bool, err error)
 	// upload sends an artifact to the file state.Temp of the machine, after what is there already, and verifies the
 	// digest of what it read.
@@ -64,7 +64,7 @@ type agentConn struct {
 
 	mu   sync.Mutex
 	rpc  *rpc    // of the agent that runs or was last started
-	proc program // it
+	proc program // its process
 	lost error   // why we ended the connection ourselves
 }
 

@@ -16,7 +16,7 @@ import (
 
 // stream sends the packed agent to a Linux machine and starts it, all on one channel, which takes one round trip more
 // than the start alone; push takes about 25. It is false where there is no packed agent, and so nothing was started.
-// Whether the machine has unpacked it is seen as ever: by the hello of the agent, which says the digest of its file.
+// Whether the machine has unpacked it shows in the hello of the agent, which says the digest of its file.
 func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if s.cfg.OS != "linux" {
 		return false, nil
@@ -46,13 +46,13 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		_ = p.Close()
 		return false, m.err
 	}
-	// What the machine did not take it has refused, or the connection is lost; both are seen by who waits for the hello.
+	// A machine that did not take all of it has refused it, or the connection is lost. ready sees both.
 	s.started(p)
 	return true, nil
 }
 
 // unpack is a command line that reads size bytes, the packed agent, and puts the agent in its place, with all that
-// push does for the folder. It fails where it cannot, and what went wrong push says better.
+// push does for the folder. Where it fails, push comes next, and says what is wrong.
 func (a agentFile) unpack(size int64) string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
 	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover

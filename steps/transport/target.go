@@ -24,7 +24,7 @@ type Target struct {
 	Notify func(state, detail string)
 }
 
-// filled has the defaults of what is not set. It refuses what cannot be a folder of the machine.
+// filled returns c with defaults for what is not set. It refuses what cannot be a folder of the machine.
 func (c Target) filled(host string) (Target, error) {
 	if c.Arch == "" {
 		c.Arch = "amd64"

@@ -90,8 +90,7 @@ func (b *blobs) begin(ctx context.Context, blob wire.Blob) (wire.BlobState, erro
 	return state, nil
 }
 
-// part is how many bytes an earlier transfer left that is not finished, and their digest; 0 if there is nothing to
-// continue.
+// part returns how many bytes an unfinished transfer left, and their digest; 0 if there is nothing to continue.
 func (b *blobs) part(ctx context.Context, temp string, size int64) (int64, string) {
 	fi, err := b.host.Stat(ctx, temp)
 	n := fi.Size - wire.InFlight
@@ -110,7 +109,7 @@ func (b *blobs) part(ctx context.Context, temp string, size int64) (int64, strin
 	return n, hex.EncodeToString(sum.Sum(nil))
 }
 
-// add adds bytes to what was sent, at a place up to which it is there. begin has made the folder.
+// add writes the bytes of a part. Those before it are there already, as is the folder, which begin makes.
 func (b *blobs) add(_ context.Context, part wire.BlobPart) (wire.None, error) {
 	if !part.Valid() {
 		return wire.None{}, errBlobName

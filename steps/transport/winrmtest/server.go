@@ -74,7 +74,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Freeze makes it answer no request any more.
+// Freeze makes it stop answering requests.
 func (s *Server) Freeze() { s.silent.Store(true) }
 
 // Shells is how many shells are open.

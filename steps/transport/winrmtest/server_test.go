@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/transport/winrmtest"
 )
 
-// pywinrm makes a folder, lists it, and runs what is no command, with one client that has logged in and one with
-// another password. It is a client of others, so that the server of our tests does not only agree with our client.
+// pywinrm makes a folder, lists it and runs an unknown command, then tries a wrong password. It is another project's
+// client, so the server of our tests does not only agree with our client.
 const pywinrm = `
 import sys, winrm
 from winrm.exceptions import InvalidCredentialsError

@@ -85,5 +85,6 @@ type BlobState struct {
 	PartSHA256 string `json:"part_sha256,omitempty"`
 }
 
-// InFlight bounds the bytes of a transfer that were sent and not yet written, in any order, when it was cut.
+// InFlight is how many bytes at the end of a file may have gaps after its transfer was cut: they are written in any
+// order.
 const InFlight = 4 << 20

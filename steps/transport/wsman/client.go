@@ -95,7 +95,7 @@ func (c Config) verify(s tls.ConnectionState, host string) error {
 		if have == c.Pin {
 			return nil
 		}
-		return &CertificateError{SHA256: have, Err: errors.New("the machine has another certificate than the pinned one")}
+		return &CertificateError{SHA256: have, Err: errors.New("the certificate is not the pinned one")}
 	}
 	between := x509.NewCertPool()
 	for _, cert := range s.PeerCertificates[1:] {
@@ -108,7 +108,7 @@ func (c Config) verify(s tls.ConnectionState, host string) error {
 	return nil
 }
 
-// Close ends the connections. A request that is under way is to be ended by its context.
+// Close ends the connections. A request under way must be ended by its context.
 func (c *Client) Close() {
 	for _, l := range c.lanes {
 		l.http.CloseIdleConnections()

@@ -31,7 +31,7 @@ type request struct {
 	timeout int    // seconds, after which the machine answers that there is nothing yet
 }
 
-// text is the message in XML. What it is filled with is ours or escaped.
+// text is the message in XML. Its values are our own or escaped.
 func (r request) text(url string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="%s" xmlns:a="%s" xmlns:w="%s" `+
