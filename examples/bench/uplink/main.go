@@ -4,7 +4,8 @@
 // with a mirror near the hosts and without one. It needs Linux, root and OpenSSH's server. All that it starts ends
 // with it.
 //
-//	go build -o /tmp/nodejoin ./cmd/nodejoin
+//	go generate ./steps/agentbin
+//	go build -tags embedagent -o /tmp/nodejoin ./cmd/nodejoin
 //	go run ./examples/bench/uplink -nodejoin /tmp/nodejoin
 //
 // Each host is a server of its own with its own /srv and /root. The link delays, and is as fast for all hosts together
