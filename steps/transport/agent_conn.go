@@ -181,9 +181,9 @@ func (s *agentConn) explain(ctx context.Context, err error, p program) error {
 	if how := p.end(exitWait); how != "" {
 		if p.last() == "" {
 			bound := s.cfg.boundOf("read the file of a crash", wire.Bound{Within: crashBound}).Within
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 			defer cancel()
-			how += s.door.crashed(ctx)
+			how += s.door.crashed(after)
 		}
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
 	}
