@@ -57,7 +57,8 @@ func (a agentFile) unpack(size int64) string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
 	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
 	// Single quotes around it all and none within; paths without blanks. -o: the file is the user's; -m: it is of now.
-	// tar may leave bytes behind the archive's end, and the agent must not get them.
+	// tar may leave bytes behind the archive's end, and the agent must not get them. busybox's head may read, and so
+	// lose, what comes after the archive: before the hello, that is at most a ping.
 	return fmt.Sprintf(`sh -c 'umask 077; for d in %[1]s %[2]s; do [ -d $d ] || [ -L $d ] || mkdir $d; `+
 		`[ ! -L $d ] && [ "$(stat -c %%u $d)" = "$(id -u)" ] && chmod 700 $d || exit 1; done; `+
 		`find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
