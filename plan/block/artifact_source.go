@@ -26,19 +26,21 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 		s.FailAt(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
 	}
 	webAddress(s, "url")
-	if src.SHA256 != "" && steps.DigestAlgorithm(src.SHA256) != "sha256" {
-		s.Fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(src.SHA256),
-			notHex(src.SHA256))
-	}
-	if src.SHA512 != "" && steps.DigestAlgorithm(src.SHA512) != "sha512" {
-		s.Fail("sha512", "invalid digest", "A sha512 digest has 128 hex digits; this has %d characters%s.", len(src.SHA512),
-			notHex(src.SHA512))
-	}
+	checkDigest(s, "sha256", src.SHA256)
+	checkDigest(s, "sha512", src.SHA512)
 	if need && !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
 		s.FailAt(at, "artifact without a digest",
 			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
 	}
 	return src
+}
+
+// checkDigest checks the digest of an argument that is named after its algorithm; "" = there is none.
+func checkDigest(s *eval.Section, algorithm, digest string) {
+	if digest != "" && steps.DigestAlgorithm(digest) != algorithm {
+		s.Fail(algorithm, "invalid digest", "A %s digest has %d hex digits; this has %d characters%s.", algorithm,
+			2*steps.NewHash(algorithm).Size(), len(digest), notHex(digest))
+	}
 }
 
 // webAddress checks an argument that is an address, if it is there.

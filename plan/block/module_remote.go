@@ -136,11 +136,11 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 		return m.withoutDigest()
 	}
 	digest, ok := m.literal("sha256", `"e3b0c442..." with 64 hex digits`)
-	if digest = strings.ToLower(digest); ok && steps.DigestAlgorithm(digest) != "sha256" {
-		return fail("sha256", "invalid digest", "A sha256 digest has 64 hex digits; this has %d characters%s.", len(digest),
-			notHex(digest))
+	if digest = strings.ToLower(digest); ok && digest == "" {
+		return m.withoutDigest()
 	}
-	return source.Remote{Address: text, SHA256: digest}, ok
+	checkDigest(m.Section, "sha256", digest)
+	return source.Remote{Address: text, SHA256: digest}, ok && steps.DigestAlgorithm(digest) == "sha256"
 }
 
 func (m *moduleCall) withoutDigest() (source.Remote, bool) {

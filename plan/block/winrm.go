@@ -1,11 +1,11 @@
 package block
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
 	"nodejoin/plan/eval"
+	"nodejoin/steps"
 )
 
 // decodeWinRM reads connection "winrm".
@@ -19,7 +19,7 @@ func decodeWinRM(s *eval.Section) *WinRM {
 	w.CertificateSHA256 = strings.ToLower(strings.ReplaceAll(pin, ":", ""))
 	switch {
 	case pin == "":
-	case !certificateDigest.MatchString(w.CertificateSHA256):
+	case steps.DigestAlgorithm(w.CertificateSHA256) != "sha256":
 		s.Fail("certificate_sha256", "invalid digest", "%q is not the SHA-256 of a certificate, which has 64 hex digits. "+
 			"The thumbprint that Windows shows is a SHA-1. Take the one that \"openssl x509 -noout -fingerprint "+
 			"-sha256\" prints.",
@@ -40,5 +40,3 @@ const WinRMPort = 5986
 
 // httpPort is where WinRM listens without TLS.
 const httpPort = 5985
-
-var certificateDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
