@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"nodejoin/steps/host"
 )
@@ -18,7 +18,7 @@ import (
 // crashing is a host whose process ends at once, without cleaning up, when its Nth mutating
 // call returns. N is what the file crash-after in nodejoin's folder says; without that file the
 // host is as it is. The file goes with the process, so that the next one lives; the file
-// crashed then says what the last call was. The acceptance tests alone build the agent with
+// crashed then has the calls of the process, one a line. The acceptance tests alone build the agent with
 // this.
 func crashing(h host.Host, dataDir string) host.Host {
 	order := filepath.Join(dataDir, "crash-after")
@@ -31,14 +31,18 @@ func crashing(h host.Host, dataDir string) host.Host {
 		fmt.Fprintln(os.Stderr, "nodejoin-agent: read", order+":", err)
 		os.Exit(3)
 	}
-	var calls atomic.Int64
+	var mu sync.Mutex
+	var calls []string
 	return host.Around(h, func(op, subject string, call func() error) error {
 		err := call()
-		if calls.Add(1) != n {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls = append(calls, op+" "+subject); int64(len(calls)) != n {
 			return err
 		}
 		note := filepath.Join(dataDir, "crashed")
-		if err := errors.Join(os.Remove(order), os.WriteFile(note, []byte(op+" "+subject), 0o600)); err != nil {
+		text := []byte(strings.Join(calls, "\n"))
+		if err := errors.Join(os.Remove(order), os.WriteFile(note, text, 0o600)); err != nil {
 			fmt.Fprintln(os.Stderr, "nodejoin-agent:", err)
 		}
 		os.Exit(137)

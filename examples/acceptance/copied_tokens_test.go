@@ -16,7 +16,7 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// copiedTokenEnds bounds how long a copy of a token works after the leave. The API server remembers for ten seconds
+// copiedTokenEnds bounds how long a copy of a token works once the Node is gone. The API server remembers for ten seconds
 // that a token is good (kubernetes pkg/kubeapiserver/options/authentication.go, TokenSuccessCacheTTL).
 const copiedTokenEnds = time.Minute
 
@@ -43,23 +43,23 @@ func copyTokens(ctx context.Context, t *testing.T, c *controlplane.Cluster,
 			t.Fatal(err)
 		}
 		if err := whoami(ctx, client); err != nil {
-			t.Errorf("%s before the leave: %v", filepath.Base(file), err)
+			t.Errorf("%s of a joined node: %v", filepath.Base(file), err)
 		}
 		out[filepath.Base(file)] = client
 	}
 	return out
 }
 
-// wantEnded waits until the API server answers 401 to each copy. It counts from left, the end of the leave.
-func wantEnded(ctx context.Context, t *testing.T, copies map[string]*kubernetes.Clientset, left time.Time) {
+// wantEnded waits until the API server answers 401 to each copy. It counts from gone, when the Node was gone.
+func wantEnded(ctx context.Context, t *testing.T, copies map[string]*kubernetes.Clientset, gone time.Time) {
 	t.Helper()
-	ctx, cancel := context.WithDeadline(ctx, left.Add(copiedTokenEnds))
+	ctx, cancel := context.WithDeadline(ctx, gone.Add(copiedTokenEnds))
 	defer cancel()
 	for file, client := range copies {
 		for {
 			err := whoami(ctx, client)
 			if apierrors.IsUnauthorized(err) {
-				t.Logf("a copy of %s: 401 at most %.1fs after the leave", file, time.Since(left).Seconds())
+				t.Logf("a copy of %s: 401 at most %.1fs after the Node was gone", file, time.Since(gone).Seconds())
 				break
 			}
 			select {
@@ -67,7 +67,7 @@ func wantEnded(ctx context.Context, t *testing.T, copies map[string]*kubernetes.
 				continue
 			case <-ctx.Done():
 			}
-			t.Errorf("a copy of %s still works %s after the leave, or something else is wrong: %v", file, copiedTokenEnds, err)
+			t.Errorf("a copy of %s is not refused %s after the Node was gone: %v", file, copiedTokenEnds, err)
 			break
 		}
 	}
