@@ -186,8 +186,8 @@ func (g *collector) events(ctx context.Context) {
 	}
 }
 
-// networks adds the machine's adapters with their addresses, its routes, the ports in use, and all HNS
-// networks and endpoints.
+// networks adds the machine's adapters with their addresses, its routes, the ports in use, and all HNS networks,
+// endpoints and load balancers.
 func (g *collector) networks(ctx context.Context) {
 	adapters, err := g.r.Adapters(ctx)
 	g.json("network/adapters.json", adapters, err)
@@ -200,6 +200,8 @@ func (g *collector) networks(ctx context.Context) {
 	}
 	endpoints, err := g.r.HNSEndpoints(ctx)
 	g.json("network/hns_endpoints.json", endpoints, err)
+	balancers, err := g.r.HNSLoadBalancers(ctx)
+	g.json("network/hns_load_balancers.json", balancers, err)
 	networks, err := g.r.HNSNetworks(ctx)
 	if err != nil {
 		g.json("hns", nil, err)

@@ -35,6 +35,9 @@ type NetworkReader interface {
 	// HNSEndpoints lists the endpoints of all HNS networks, sorted by network, name and id. It is ErrUnsupported
 	// if HNSNetworks is.
 	HNSEndpoints(ctx context.Context) ([]HNSEndpoint, error)
+	// HNSLoadBalancers lists the load balancers of HNS, which kube-proxy makes of Services, sorted by addresses, ports
+	// and id. It is ErrUnsupported if HNSNetworks is.
+	HNSLoadBalancers(ctx context.Context) ([]HNSLoadBalancer, error)
 	// ProbeHTTP requests url (http only, loopback or the machine's own address) and returns the status code. An
 	// error means that nothing answered.
 	ProbeHTTP(ctx context.Context, url string) (status int, err error)
@@ -149,6 +152,15 @@ type HNSEndpoint struct {
 	Addresses []string `json:"addresses,omitempty"` // with the bits of their network
 	MAC       string   `json:"mac,omitempty"`
 	Remote    bool     `json:"remote,omitempty"` // it represents one on another machine
+}
+
+// HNSLoadBalancer distributes what comes to the address of a Service among endpoints.
+type HNSLoadBalancer struct {
+	ID        string   `json:"id"`
+	Addresses []string `json:"addresses,omitempty"` // none: the node's own, for a NodePort
+	Ports     []string `json:"ports,omitempty"`     // "tcp 80 to 8080": of the Service, and of its endpoints
+	Source    string   `json:"source,omitempty"`    // source VIP
+	Endpoints []string `json:"endpoints"`           // HNSEndpoint.ID
 }
 
 // Adapter is a network adapter of the machine.

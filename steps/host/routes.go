@@ -33,3 +33,11 @@ func SortEndpoints(list []HNSEndpoint) []HNSEndpoint {
 	})
 	return list
 }
+
+// SortLoadBalancers puts load balancers into the order of Reader.HNSLoadBalancers.
+func SortLoadBalancers(list []HNSLoadBalancer) []HNSLoadBalancer {
+	slices.SortFunc(list, func(a, b HNSLoadBalancer) int {
+		return cmp.Or(slices.Compare(a.Addresses, b.Addresses), slices.Compare(a.Ports, b.Ports), cmp.Compare(a.ID, b.ID))
+	})
+	return list
+}

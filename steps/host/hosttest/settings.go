@@ -292,6 +292,7 @@ func (s *suite) cancelled() {
 		"names":       ignore(nil, ignore3(h.RegistryNames(ctx, `HKLM\SOFTWARE\x`))),
 		"networks":    ignore(h.HNSNetworks(ctx)),
 		"endpoints":   ignore(h.HNSEndpoints(ctx)),
+		"balancers":   ignore(h.HNSLoadBalancers(ctx)),
 		"adapters":    ignore(h.Adapters(ctx)),
 		"routes":      ignore(h.Routes(ctx)),
 		"listeners":   ignore(h.Listeners(ctx)),

@@ -132,12 +132,20 @@ func (s *suite) listeners() {
 func (s *suite) hnsNetworks() {
 	list, err := s.Host.HNSNetworks(s.ctx)
 	endpoints, noEndpoints := s.Host.HNSEndpoints(s.ctx)
+	balancers, noBalancers := s.Host.HNSLoadBalancers(s.ctx)
 	if !s.Registry || err != nil { // or without the feature Containers
 		s.is("list", err, host.ErrUnsupported)
 		s.is("list endpoints", noEndpoints, host.ErrUnsupported)
+		s.is("list load balancers", noBalancers, host.ErrUnsupported)
 		return
 	}
 	s.must(noEndpoints)
+	s.must(noBalancers)
+	for _, b := range balancers {
+		if b.ID == "" || len(b.Ports) == 0 {
+			s.Errorf("load balancer of nothing: %+v", b)
+		}
+	}
 	for _, e := range endpoints {
 		if !slices.ContainsFunc(list, func(n host.HNSNetwork) bool { return strings.EqualFold(n.ID, e.Network) }) {
 			s.Errorf("endpoint of no network: %+v", e)

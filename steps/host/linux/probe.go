@@ -176,3 +176,8 @@ func (h *Host) DeleteHNSEndpoint(ctx context.Context, id string) error {
 func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return nil, unsupported(ctx, "list", "HNS endpoints")
 }
+
+// HNSLoadBalancers is host.ErrUnsupported.
+func (h *Host) HNSLoadBalancers(ctx context.Context) ([]host.HNSLoadBalancer, error) {
+	return nil, unsupported(ctx, "list", "HNS load balancers")
+}

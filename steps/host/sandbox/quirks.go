@@ -26,6 +26,8 @@ type Quirks struct {
 	Excluded  []host.PortRange   `json:"excluded,omitempty"`  // ports that no program gets
 	Networks  []host.HNSNetwork  `json:"networks,omitempty"`  // HNS networks besides flanneld's
 	Endpoints []host.HNSEndpoint `json:"endpoints,omitempty"` // HNS endpoints; the simulated programs create none
+	// LoadBalancers are those of HNS; the simulated programs create none.
+	LoadBalancers []host.HNSLoadBalancer `json:"load_balancers,omitempty"`
 	// Images are those that containerd has; the simulated programs pull none.
 	Images []host.Image `json:"images,omitempty"`
 	// NoImages are names that no registry has.

@@ -94,6 +94,19 @@ func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return host.SortEndpoints(out), err
 }
 
+// HNSLoadBalancers lists those of the quirks.
+func (h *Host) HNSLoadBalancers(ctx context.Context) ([]host.HNSLoadBalancer, error) {
+	const subject = "HNS load balancers"
+	q, err := h.ask(ctx, "HNSLoadBalancers", subject)
+	if err == nil && !h.windows() {
+		err = failed("list", subject, host.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return host.SortLoadBalancers(append([]host.HNSLoadBalancer{}, q.LoadBalancers...)), nil
+}
+
 // Routes lists the routes that programs have created and those of the adapters: one to the network of each
 // adapter and, if the adapter has a default route, one through the first address of its network.
 func (h *Host) Routes(ctx context.Context) ([]host.Route, error) {

@@ -75,8 +75,13 @@ type (
 		Flags                                    uint32
 	}
 	hcnLoadBalancer struct {
-		ID                   string
-		HostComputeEndpoints []string
+		ID, SourceVIP                      string
+		HostComputeEndpoints, FrontendVIPs []string
+		PortMappings                       []hcnPortMapping
+	}
+	hcnPortMapping struct {
+		Protocol                   uint32 // number of IANA
+		InternalPort, ExternalPort uint16
 	}
 )
 

@@ -79,6 +79,28 @@ func (h *Host) HNSEndpoints(ctx context.Context) ([]host.HNSEndpoint, error) {
 	return host.SortEndpoints(out), nil
 }
 
+// HNSLoadBalancers lists the load balancers of HNS.
+func (h *Host) HNSLoadBalancers(ctx context.Context) ([]host.HNSLoadBalancer, error) {
+	balancers, err := askHNS[hcnLoadBalancer](ctx, hcnLoadBalancers)
+	if err != nil {
+		return nil, failed("list", "HNS load balancers", err)
+	}
+	out := []host.HNSLoadBalancer{}
+	for _, b := range balancers {
+		have := host.HNSLoadBalancer{ID: b.ID, Addresses: b.FrontendVIPs, Source: b.SourceVIP,
+			Endpoints: append([]string{}, b.HostComputeEndpoints...)}
+		for _, m := range b.PortMappings {
+			protocol, known := map[uint32]string{windows.IPPROTO_TCP: "tcp", windows.IPPROTO_UDP: "udp"}[m.Protocol]
+			if !known {
+				protocol = fmt.Sprintf("protocol %d", m.Protocol)
+			}
+			have.Ports = append(have.Ports, fmt.Sprintf("%s %d to %d", protocol, m.ExternalPort, m.InternalPort))
+		}
+		out = append(out, have)
+	}
+	return host.SortLoadBalancers(out), nil
+}
+
 func listNetworks(ctx context.Context) ([]hcnNetwork, error) {
 	return askHNS[hcnNetwork](ctx, hcnNetworks)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/Microsoft/hcsshim/hcn"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows"
 
 	"nodejoin/steps/host"
 )
@@ -59,6 +60,7 @@ func TestHNS(t *testing.T) {
 	} else if diff := cmp.Diff(endpoint, endpoints[i]); diff != "" {
 		t.Error(diff)
 	}
+	wantLoadBalancer(ctx, t, h, e.Id)
 	if err := e.Delete(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +74,27 @@ func TestHNS(t *testing.T) {
 	}
 	if _, err := h.HNSNetwork(ctx, name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("deleted: %v", err)
+	}
+}
+
+// wantLoadBalancer: a load balancer over the endpoint, as kube-proxy makes one of a Service, is listed.
+func wantLoadBalancer(ctx context.Context, t *testing.T, h host.Host, endpoint string) {
+	t.Helper()
+	b, err := hcn.AddLoadBalancer([]hcn.HostComputeEndpoint{{Id: endpoint}}, hcn.LoadBalancerFlagsNone,
+		hcn.LoadBalancerPortMappingFlagsNone, "10.244.3.2", []string{"10.96.7.7"}, windows.IPPROTO_TCP, 8080, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := host.HNSLoadBalancer{ID: b.Id, Addresses: []string{"10.96.7.7"}, Ports: []string{"tcp 80 to 8080"},
+		Source: "10.244.3.2", Endpoints: []string{endpoint}}
+	list, err := h.HNSLoadBalancers(ctx)
+	if i := slices.IndexFunc(list, func(o host.HNSLoadBalancer) bool { return o.ID == b.Id }); err != nil || i < 0 {
+		t.Errorf("the load balancer is not listed: %v, %+v", err, list)
+	} else if diff := cmp.Diff(want, list[i]); diff != "" {
+		t.Error(diff)
+	}
+	if err := b.Delete(); err != nil {
+		t.Fatal(err)
 	}
 }
 
