@@ -36,6 +36,8 @@ type bed struct {
 	host    *wine.Host
 	network *hns.Server
 	dir     string
+	// apiServer is where nodes reach the API server; "" = at its own address.
+	apiServer string
 }
 
 func startCluster(ctx context.Context, t *testing.T) *controlplane.Cluster {

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +50,23 @@ func (b *bed) wantIdleGuard(ctx context.Context, t *testing.T) {
 // processWith is the process whose command line has these texts.
 func processWith(t *testing.T, texts ...string) int {
 	t.Helper()
+	return process(t, fmt.Sprintf("%q in its command line", texts), func(line string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
+	})
+}
+
+// processOf is the process of a program of the machine, "kubelet.exe".
+func processOf(t *testing.T, program string) int {
+	t.Helper()
+	return process(t, "the program "+program, func(line string) bool {
+		path, _, _ := strings.Cut(line, "\x00")
+		return strings.HasSuffix(path, `\`+program)
+	})
+}
+
+// process is the process whose command line is wanted. Its arguments end with NUL.
+func process(t *testing.T, what string, wanted func(line string) bool) int {
+	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
@@ -55,22 +74,16 @@ func processWith(t *testing.T, texts ...string) int {
 	found := 0
 	for _, name := range names {
 		line, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended
-		}
-		has := true
-		for _, text := range texts {
-			has = has && strings.Contains(string(line), text)
-		}
-		if has {
+		if err == nil && wanted(string(line)) {
 			found, err = strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		}
-		if err != nil {
+		// A process that ends meanwhile has no file, or no longer the file that was opened (ESRCH).
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)
 		}
 	}
 	if found == 0 {
-		t.Fatalf("no process has %q in its command line", texts)
+		t.Fatalf("no process has %s", what)
 	}
 	return found
 }

@@ -16,17 +16,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/netproxy"
 )
 
 // network is the HNS network that flanneld makes.
 const network = "flannel.4096"
 
 // TestJoinWindowsNode: one apply makes an empty machine a Ready node. A second one changes nothing, even after
-// pods have had addresses, and neither does one on the machine itself.
+// pods have had addresses, and neither does one on the machine itself. Its programs go on when their tokens are
+// renewed.
 func TestJoinWindowsNode(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	b := newBed(ctx, t, startCluster(ctx, t))
+	b := newBed(ctx, t, startClusterWith(ctx, t, controlplane.Options{Audit: true}))
+	toAPI, err := netproxy.Start(strings.TrimPrefix(b.cluster.URL, "https://"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(toAPI.Close)
+	b.apiServer = fmt.Sprintf("https://127.0.0.1:%d", toAPI.Port())
 	args := b.variables(b.host.Port()).write(t)
 
 	b.network.LoseNext(time.Second) // it restarts while flannel's network is made
@@ -37,12 +47,14 @@ func TestJoinWindowsNode(t *testing.T) {
 	b.wantKeysPrivate()
 
 	wantNothing(ctx, t, args)
+	renewed := b.renewTokens(ctx, t)
 	t.Run("addresses", func(t *testing.T) { b.wantNeverGivenOut(ctx, t, vip) })
 	wantNothing(ctx, t, args)
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
-	t.Run("doctor", func(t *testing.T) { b.wantDoctor(ctx, t, args) })
 	t.Run("verify", func(t *testing.T) { b.wantVerify(ctx, t, args) })
 	t.Run("logs", func(t *testing.T) { b.wantBundle(ctx, t, args) })
+	t.Run("renewal", func(t *testing.T) { b.wantRenewed(ctx, t, renewed, toAPI) })
+	t.Run("doctor", func(t *testing.T) { b.wantDoctor(ctx, t, args) })
 	wantNothing(ctx, t, args)
 }
 

@@ -1,6 +1,7 @@
 package acceptance_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (b *bed) variables(port int) variables {
 		b.t.Fatal(err)
 	}
 	v := variables{
-		APIServer: b.cluster.URL, CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig,
+		APIServer: cmp.Or(b.apiServer, b.cluster.URL), CAHash: b.cluster.CAHash, Kubeconfig: b.cluster.Kubeconfig,
 		Hosts:  map[string]string{nodeName: "127.0.0.1"},
 		Mirror: dir, SHA256: map[string]string{}, User: b.host.User, Port: port,
 		Identity: []string{b.host.Identity}, KnownHosts: []string{filepath.Join(b.dir, "known_hosts")},

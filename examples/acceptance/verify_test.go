@@ -3,13 +3,17 @@ package acceptance_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,9 +44,11 @@ type doctorReport struct {
 		Joined    bool
 		Fixed     []string
 		Mutations int64
-		Findings  []struct{ ID, Severity, Observed string }
+		Findings  []finding
 	}
 }
+
+type finding struct{ ID, Severity, Observed string }
 
 func (r doctorReport) errors() (out []string) {
 	for _, f := range r.Hosts[0].Findings {
@@ -55,7 +61,7 @@ func (r doctorReport) errors() (out []string) {
 
 // wantDoctor: on a joined machine in good order, doctor finds no error except that the cluster has no DNS,
 // which is true. It finds that a file of flanneld is missing, and --fix restores it by restarting the real
-// flanneld.
+// flanneld. It finds a DaemonSet whose pod does not belong here.
 func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	t.Helper()
 	look := func(code int, more ...string) (r doctorReport) {
@@ -87,6 +93,53 @@ func (b *bed) wantDoctor(ctx context.Context, t *testing.T, args []string) {
 	}
 	if _, err := os.Stat(b.host.Path(`C:\run\flannel\subnet.env`)); err != nil {
 		t.Error(err)
+	}
+	ended := b.strayDaemonSet(ctx, t)
+	if have := look(0).Hosts[0].Findings; !slices.ContainsFunc(have, func(f finding) bool {
+		return f.ID == "daemon-set" && strings.HasPrefix(f.Observed, "DaemonSet default/stray names no operating system")
+	}) {
+		t.Errorf("the findings are %+v", have)
+	}
+	ended()
+}
+
+// strayDaemonSet gives the node a pod of a DaemonSet that names no operating system, as its controller would, which
+// does not run here. No container starts under Wine, as that of a Linux image would not on Windows. The returned
+// function removes it.
+func (b *bed) strayDaemonSet(ctx context.Context, t *testing.T) (end func()) {
+	t.Helper()
+	labels := map[string]string{"app": "stray"}
+	meta := metav1.ObjectMeta{Name: "stray", Labels: labels}
+	spec := corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{Name: "stray", Image: "example.com/stray"}}}
+	sets := b.cluster.Client.AppsV1().DaemonSets(metav1.NamespaceDefault)
+	set, err := sets.Create(ctx, &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: meta, Spec: spec}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set,
+		appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
+	spec.NodeName = nodeName
+	pods := b.cluster.Client.CoreV1().Pods(metav1.NamespaceDefault)
+	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the kubelet has the pod of "+meta.Name, func() error {
+		pod, err := pods.Get(ctx, meta.Name, metav1.GetOptions{})
+		if err == nil && len(pod.Status.ContainerStatuses) == 0 {
+			err = fmt.Errorf("its status is %+v", pod.Status)
+		}
+		return err
+	})
+	return func() {
+		var now int64
+		err := errors.Join(sets.Delete(ctx, meta.Name, metav1.DeleteOptions{}),
+			pods.Delete(ctx, meta.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

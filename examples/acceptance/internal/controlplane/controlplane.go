@@ -53,6 +53,8 @@ type Options struct {
 	// Kubeadm has the real kubeadm init make the cluster. Its ports are kubeadm's, so there is one at a time, and tests
 	// get no certificates from it.
 	Kubeadm bool
+	// Audit has the API server log all requests.
+	Audit bool
 	// DualStack gives pods and services networks of IPv6 as well.
 	DualStack bool
 }
@@ -161,7 +163,11 @@ func (c *Cluster) certificates() error {
 // until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	_, services := c.opts.networks()
-	if err := c.run("kube-apiserver", "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.bind(),
+	audit, err := c.auditing()
+	if err != nil {
+		return err
+	}
+	if err := c.run("kube-apiserver", append(audit, "--etcd-servers="+c.etcdURL, "--bind-address="+c.opts.bind(),
 		"--advertise-address="+c.opts.Address,
 		fmt.Sprintf("--secure-port=%d", c.port), "--endpoint-reconciler-type=none",
 		"--client-ca-file="+c.path("ca.crt"), "--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+
@@ -171,7 +177,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		"--enable-bootstrap-token-auth", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"),
-		"--service-cluster-ip-range="+services, "--allow-privileged=true", "--profiling=false", "-v=2"); err != nil {
+		"--service-cluster-ip-range="+services, "--allow-privileged=true", "--profiling=false", "-v=2")...); err != nil {
 		return err
 	}
 	return c.awaitAPIServer(ctx)
