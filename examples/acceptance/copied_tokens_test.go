@@ -16,8 +16,8 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
-// copiedTokenEnds bounds how long a copy of a token works once the Node is gone. The API server remembers for ten seconds
-// that a token is good (kubernetes pkg/kubeapiserver/options/authentication.go, TokenSuccessCacheTTL).
+// copiedTokenEnds bounds how long a copy of a token works once the Node is gone. The API server remembers for ten
+// seconds that a token is good (kubernetes pkg/kubeapiserver/options/authentication.go, TokenSuccessCacheTTL).
 const copiedTokenEnds = time.Minute
 
 // copyTokens are clients with copies of all tokens in the folder, by the names of their files. Each works.
