@@ -75,6 +75,16 @@ var connectionSpecs = map[string]*eval.Spec{
 				"with or without colons; no other certificate is accepted then"},
 			{Name: "ca_file", Typ: cty.String, Doc: "file with the CA certificates that sign the machine's, in PEM form; " +
 				"default those of the controller's system"},
+			{Name: "jump", Typ: eval.Strings, Doc: "machines to go through over SSH, \"user@host:port\", outermost first"},
+			{Name: "jump_host_keys", Typ: eval.StrMap, Doc: "host keys of jump hosts, by their text in jump; " +
+				"default known_hosts"},
+			{Name: "identity", Typ: eval.Strings, Doc: "private key files on the controller, for the jump hosts; default " +
+				"ssh_config, the agent and the usual names"},
+			{Name: "passphrase_env", Typ: cty.String,
+				Doc: "environment variable of the controller that holds the key files' passphrase"},
+			{Name: "known_hosts", Typ: eval.Strings, Doc: "files of host keys of jump hosts; default ssh_config or " +
+				"~/.ssh/known_hosts"},
+			{Name: "accept_new", Typ: cty.Bool, Doc: "add an unknown jump host's key to known_hosts at first contact"},
 			{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
 		}},
 	"local": {Name: "connection", Doc: "the machine that nodejoin runs on"},

@@ -15,21 +15,27 @@ import (
 
 // decodeSSH reads connection "ssh".
 func decodeSSH(s *eval.Section) *SSH {
+	ssh := decodeJumps(s)
+	ssh.Host, ssh.Port, ssh.User = s.Str("host"), int(s.Int("port", 1, 65535, 0)), s.Str("user")
+	ssh.HostKey, ssh.PasswordEnv = s.Str("host_key"), s.Str("password_env")
+	ssh.Timeout = s.Duration("timeout", time.Second, 10*time.Minute, 0)
+	withoutEffectSSH(s, ssh)
+	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
+		s.Fail("host_key", "invalid host key", notHostKey, ssh.HostKey)
+	}
+	return ssh
+}
+
+// decodeJumps reads the jump hosts on the way to a machine, and what all servers on the way share.
+func decodeJumps(s *eval.Section) *SSH {
 	home := s.Scope.Files.Home
-	ssh := &SSH{Host: s.Str("host"), Port: int(s.Int("port", 1, 65535, 0)), User: s.Str("user"),
-		HostKey:   s.Str("host_key"),
-		AcceptNew: s.Bool("accept_new"), PasswordEnv: s.Str("password_env"), PassphraseEnv: s.Str("passphrase_env"),
-		Jump: s.Strs("jump"), JumpKeys: s.StrMap("jump_host_keys"),
-		Timeout: s.Duration("timeout", time.Second, 10*time.Minute, 0)}
+	ssh := &SSH{AcceptNew: s.Bool("accept_new"), PassphraseEnv: s.Str("passphrase_env"), Jump: s.Strs("jump"),
+		JumpKeys: s.StrMap("jump_host_keys")}
 	for _, f := range s.Strs("identity") {
 		ssh.Identity = append(ssh.Identity, home(f))
 	}
 	for _, f := range s.Strs("known_hosts") {
 		ssh.KnownHosts = append(ssh.KnownHosts, home(f))
-	}
-	withoutEffectSSH(s, ssh)
-	if ssh.HostKey != "" && !validHostKey(ssh.HostKey) {
-		s.Fail("host_key", "invalid host key", notHostKey, ssh.HostKey)
 	}
 	for i, j := range ssh.Jump {
 		if !jumpHost.MatchString(j) {
@@ -102,22 +108,30 @@ func validHostKey(s string) bool {
 // withoutEffectSSH reports arguments that pinned host keys leave without effect. A jump host of the plan whose key is
 // not pinned is verified by known_hosts and accept_new.
 func withoutEffectSSH(s *eval.Section, ssh *SSH) {
-	if !s.Has("host_key") || s.Misspelt("jump") || s.Has("jump") && len(ssh.Jump) == 0 {
+	if !s.Has("host_key") || s.Misspelt("jump") || s.Has("jump") && len(ssh.Jump) == 0 || !pinned(ssh) {
 		return
 	}
 	why := "there is no jump host"
 	if s.Has("jump") {
 		why = "the keys of all jump hosts are pinned"
 	}
-	for _, j := range ssh.Jump {
-		if ssh.JumpKeys[j] == "" {
-			return
-		}
+	for _, name := range verifying(s) {
+		s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and %s, "+
+			"so %s has no effect. Remove one of the two.", why, name)
 	}
+}
+
+// pinned reports whether the keys of all jump hosts are.
+func pinned(ssh *SSH) bool {
+	return !slices.ContainsFunc(ssh.Jump, func(j string) bool { return ssh.JumpKeys[j] == "" })
+}
+
+// verifying are the arguments of a plan with which keys that are not pinned are verified.
+func verifying(s *eval.Section) (names []string) {
 	for _, name := range []string{"known_hosts", "accept_new"} {
 		if s.Has(name) && (name != "accept_new" || s.Bool(name)) {
-			s.Fail(name, "arguments exclude each other", "A pinned host_key is the only one that is accepted, and %s, "+
-				"so %s has no effect. Remove one of the two.", why, name)
+			names = append(names, name)
 		}
 	}
+	return names
 }

@@ -74,6 +74,7 @@ type WinRM struct {
 	CertificateSHA256 string `json:",omitempty"` // lower-case hex; "" = CAs sign the certificate
 	CAFile            string `json:",omitempty"` // absolute; "" = the CAs of the controller's system
 	Timeout           time.Duration
+	Through           *SSH `json:",omitempty"` // its jump hosts, and how to log in there; nil = there is none
 }
 
 // Become is how the user of connection "ssh" gets root's rights.

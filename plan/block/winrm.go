@@ -32,7 +32,29 @@ func decodeWinRM(s *eval.Section) *WinRM {
 		s.Fail("port", "no encryption", "Port %d is WinRM over HTTP, which nodejoin does not use. Give the machine's "+
 			"WinRM a listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
 	}
+	if ssh := decodeJumps(s); len(ssh.Jump) > 0 {
+		w.Through = ssh
+	}
+	withoutEffectWinRM(s, w)
 	return w
+}
+
+// withoutEffectWinRM reports arguments for jump hosts that have no effect.
+func withoutEffectWinRM(s *eval.Section, w *WinRM) {
+	switch {
+	case w.Through != nil && pinned(w.Through):
+		for _, name := range verifying(s) {
+			s.Fail(name, "argument without effect", "The keys of all jump hosts are pinned, and no other is accepted. "+
+				"Remove %s, or a key of jump_host_keys.", name)
+		}
+	case w.Through == nil && !s.Has("jump") && !s.Misspelt("jump"):
+		for _, name := range []string{"identity", "known_hosts", "accept_new", "passphrase_env"} {
+			if s.Has(name) {
+				s.Fail(name, "argument without effect", "It is about jump hosts, of which there is none: WinRM itself has "+
+					"neither keys nor known hosts. Add jump, or remove %s.", name)
+			}
+		}
+	}
 }
 
 // WinRMPort is where WinRM listens for HTTPS, unless the machine says otherwise.

@@ -28,6 +28,9 @@ func sameMachine(p *block.Plan) {
 		case "winrm":
 			w := m.Connection.WinRM
 			key += fmt.Sprintf(" %q %d", strings.ToLower(w.Host), cmp.Or(w.Port, block.WinRMPort))
+			if w.Through != nil {
+				key += fmt.Sprintf(" %q", w.Through.Jump)
+			}
 		case "sandbox":
 			key += " " + m.Connection.Sandbox.Path
 		}

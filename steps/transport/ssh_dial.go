@@ -13,7 +13,7 @@ import (
 // defaultTimeout bounds connecting and logging in.
 const defaultTimeout = 30 * time.Second
 
-// way is the chain of SSH clients to a machine; the last one is the machine's.
+// way is the chain of SSH clients to a machine; over SSH, the last one is the machine's.
 type way struct {
 	clients []*ssh.Client
 	name    string // "Administrator@10.0.0.21:22"
@@ -33,29 +33,44 @@ func (w *way) close() {
 
 // dialWay connects and logs in, through the jump hosts, within c.Timeout.
 func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
-	timeout := c.Timeout
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+	ctx, cancel := within(ctx, c.Timeout)
 	defer cancel()
 	hops, err := c.hops()
 	if err != nil {
-		return nil, &ConnectError{Reason: ReasonKey, Host: c.Host, Summary: "the SSH configuration cannot be used",
-			Detail: err.Error(),
-			Remedy: "fix ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
+		return nil, unusable(c.Host, err)
 	}
 	last := hops[len(hops)-1]
 	w := &way{name: last.name(), user: last.user, target: last.addr()}
-	for i, h := range hops {
+	if err := w.dial(ctx, c, hops, len(hops)); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// within bounds connecting and logging in; 0 = defaultTimeout.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+}
+
+func unusable(host string, err error) error {
+	return &ConnectError{Reason: ReasonKey, Host: host, Summary: "the SSH configuration cannot be used",
+		Detail: err.Error(), Remedy: "fix ~/.ssh/config, or set host, port, user and jump in the connection", Err: err}
+}
+
+// dial connects and logs in to the first n hops, one through the other.
+func (w *way) dial(ctx context.Context, c SSHConfig, hops []hop, n int) error {
+	for i, h := range hops[:n] {
 		client, err := w.dialHop(ctx, c, h)
 		if err != nil {
 			w.close()
-			return nil, placed(err, hops, i)
+			return placed(err, hops, i)
 		}
 		w.clients = append(w.clients, client)
 	}
-	return w, nil
+	return nil
 }
 
 // placed says of an error of connecting to hops[i] where on the way it happened. That a jump host does not

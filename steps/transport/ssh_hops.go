@@ -54,8 +54,14 @@ func (c SSHConfig) hops() ([]hop, error) {
 			unwritten = fmt.Sprintf(`jump = ["%s"] and `, strings.Join(jumps, `", "`))
 		}
 	}
+	out, err := c.jumps(file, jumps, unwritten)
+	return append(out, last), err
+}
+
+// jumps resolves jump hosts. unwritten is what the plan needs, too, to pin one of them.
+func (c SSHConfig) jumps(file *sshconfig.Config, list []string, unwritten string) ([]hop, error) {
 	var out []hop
-	for _, j := range jumps {
+	for _, j := range list {
 		user, host, port, err := parseJump(j)
 		if err != nil {
 			return nil, err
@@ -71,7 +77,7 @@ func (c SSHConfig) hops() ([]hop, error) {
 		h.pinAs = func(key string) string { return fmt.Sprintf("%sjump_host_keys = { %q = %q }", unwritten, j, key) }
 		out = append(out, h)
 	}
-	return append(out, last), nil
+	return out, nil
 }
 
 // readConfig reads the user's file; a missing one is empty.

@@ -31,6 +31,9 @@ type WinRMConfig struct {
 	CertificateSHA256 string
 	CAFile            string
 	Timeout           time.Duration // of connecting, in all; 0 = 30 s
+	// Through has jump hosts, and how to log in there: its Jump, JumpKeys, Identity, KnownHosts, AcceptNew,
+	// PassphraseEnv and ConfigFile count. nil = the machine is connected to directly.
+	Through *SSHConfig
 }
 
 // DefaultWinRMPort is where WinRM listens for HTTPS.
@@ -42,7 +45,7 @@ type winrmConn struct {
 	agentConn
 	client *wsman.Client
 	shell  *wsman.Shell
-	remote func() string   // the address that was connected to
+	path   *winrmPath
 	life   context.Context // of the connection; hangUp ends it
 	end    context.CancelFunc
 	run    context.Context // of the requests; it ends a little later, so that the agent can end by itself
@@ -64,26 +67,20 @@ func DialWinRM(ctx context.Context, c WinRMConfig, agents AgentSource) (Conn, er
 		return nil, err
 	}
 	lookup := agents.lookUp(ctx, c.Target)
-	var remote string
-	plain := new(net.Dialer)
-	config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := plain.DialContext(ctx, network, addr)
-		if err == nil && remote == "" {
-			remote = conn.RemoteAddr().String() // before any other request
-		}
-		return conn, err
-	}
+	path := &winrmPath{hops: []hop{{host: c.Host, port: c.Port, user: c.User}}}
+	config.Dial = path.dial
 	client := wsman.New(config)
-	shell, err := openShell(ctx, client, c.Timeout)
+	shell, err := path.open(ctx, c, client)
 	if err != nil {
 		lookup.cancel()
 		client.Close()
+		path.close()
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, context.Cause(ctx)
 		}
-		return nil, cleaned(refusedWinRM(c, name, err))
+		return nil, cleaned(err)
 	}
-	s := &winrmConn{client: client, shell: shell, remote: func() string { return remote },
+	s := &winrmConn{client: client, shell: shell, path: path,
 		agentConn: agentConn{cfg: c.Target, name: name, user: c.User, over: make(chan struct{}),
 			needs: "WinRM must allow shells, and the machine must have tar.exe, as Windows Server 2019 and later have"}}
 	s.door = s
@@ -130,15 +127,6 @@ func (c WinRMConfig) client(name, addr string) (wsman.Config, error) {
 	return w, nil
 }
 
-func openShell(ctx context.Context, c *wsman.Client, timeout time.Duration) (*wsman.Shell, error) {
-	if timeout <= 0 {
-		timeout = defaultTimeout
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
-	defer cancel()
-	return c.Open(ctx)
-}
-
 // refusedWinRM says why there is no shell.
 func refusedWinRM(c WinRMConfig, name string, err error) error {
 	e := &ConnectError{Reason: ReasonUnreachable, Host: name, Summary: "no connection", Detail: err.Error(), Err: err,
@@ -171,8 +159,8 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 	return e
 }
 
-// Address is the address that was connected to.
-func (s *winrmConn) Address(host.Facts) string { return publicAddress(s.remote()) }
+// Address is the address that was connected to; behind a jump host that is known only where the plan gives it.
+func (s *winrmConn) Address(host.Facts) string { return publicAddress(s.path.remote) }
 
 func (s *winrmConn) hangUp() { s.end() }
 
@@ -196,6 +184,7 @@ func (s *winrmConn) wait(over context.CancelFunc) {
 	defer cancel()
 	_ = s.shell.Delete(ctx) // else the machine ends it by itself
 	s.client.Close()
+	s.path.close()
 }
 
 // shellBound bounds the end of a shell, for which a lost connection has to be made again.

@@ -37,6 +37,9 @@ func Secrets(p *plan.Plan, vars map[string]string, c *plan.Compiled, env func(st
 	for _, n := range c.Nodes {
 		if w := n.Connection.WinRM; w != nil {
 			out = append(out, loginSecrets(env, w.PasswordEnv)...)
+			if w.Through != nil {
+				out = append(out, loginSecrets(env, w.Through.PassphraseEnv)...)
+			}
 		}
 	}
 	slices.Sort(out)

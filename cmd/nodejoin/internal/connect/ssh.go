@@ -46,25 +46,33 @@ func (a *agents) get(ctx context.Context, os, arch string) (path, digest string,
 
 // dialSSH connects to a node over SSH.
 func dialSSH(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
-	c := n.Connection.SSH
-	var become *transport.Become
-	if c.Become != nil {
-		become = &transport.Become{Method: c.Become.Method, PasswordEnv: c.Become.PasswordEnv}
+	c := sshConfig(*n.Connection.SSH)
+	if b := n.Connection.SSH.Become; b != nil {
+		c.Become = &transport.Become{Method: b.Method, PasswordEnv: b.PasswordEnv}
 	}
-	return transport.DialSSH(ctx, transport.SSHConfig{
+	c.Target = target(n, emit)
+	return transport.DialSSH(ctx, c, a.get)
+}
+
+func sshConfig(c plan.SSH) transport.SSHConfig {
+	return transport.SSHConfig{
 		Host: c.Host, Port: c.Port, User: c.User, Identity: c.Identity, KnownHosts: c.KnownHosts, HostKey: c.HostKey,
 		AcceptNew: c.AcceptNew, PasswordEnv: c.PasswordEnv, PassphraseEnv: c.PassphraseEnv, Jump: c.Jump,
 		JumpKeys: c.JumpKeys, Timeout: c.Timeout,
-		Become: become, Target: target(n, emit),
-	}, a.get)
+	}
 }
 
 // dialWinRM connects to a node over WinRM.
 func dialWinRM(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
 	c := n.Connection.WinRM
-	return transport.DialWinRM(ctx, transport.WinRMConfig{Target: target(n, emit), Host: c.Host, Port: c.Port,
+	config := transport.WinRMConfig{Target: target(n, emit), Host: c.Host, Port: c.Port,
 		User: c.User, PasswordEnv: c.PasswordEnv, CertificateSHA256: c.CertificateSHA256, CAFile: c.CAFile,
-		Timeout: c.Timeout}, a.get)
+		Timeout: c.Timeout}
+	if c.Through != nil {
+		through := sshConfig(*c.Through)
+		config.Through = &through
+	}
+	return transport.DialWinRM(ctx, config, a.get)
 }
 
 // target is what a node's machine is.
