@@ -46,9 +46,11 @@ type winrmConn struct {
 	client *wsman.Client
 	shell  *wsman.Shell
 	path   *winrmPath
-	life   context.Context // of the connection; hangUp ends it
-	end    context.CancelFunc
-	run    context.Context // of the requests; it ends a little later, so that the agent can end by itself
+	// unreached says that the machine cannot fetch artifacts from the controller.
+	unreached bool
+	life      context.Context // of the connection; hangUp ends it
+	end       context.CancelFunc
+	run       context.Context // of the requests; it ends a little later, so that the agent can end by itself
 }
 
 // DialWinRM connects to a machine, logs in and starts the agent there, as DialSSH does.

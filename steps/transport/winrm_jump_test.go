@@ -118,6 +118,7 @@ func TestWinRMJumpHostsFail(t *testing.T) {
 // TestWinRMJumpHostCut: a lost connection to a jump host is ErrDropped, and the next connection works.
 func TestWinRMJumpHostCut(t *testing.T) {
 	jumps, m, c := winrmChain(t)
+	m.place(t)
 	p := sshtest.NewProxy(t, jumps.one.addr, 0)
 	c.Through.Jump = []string{"u@" + p.Addr}
 	c.Through.JumpKeys = map[string]string{c.Through.Jump[0]: fingerprintOf(jumps.one)}

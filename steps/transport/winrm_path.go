@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"net"
+	"net/netip"
+	"sync"
 
 	"nodejoin/steps/transport/wsman"
 )
@@ -11,7 +13,9 @@ import (
 type winrmPath struct {
 	hops   []hop // the last one is the machine
 	way    *way  // of the jump hosts; nil = there is none
-	remote string
+	first  sync.Once
+	remote string // the machine's address and port
+	local  string // where the connection comes from; "" = from a jump host
 }
 
 // open connects, through the jump hosts, and opens a shell, within c.Timeout.
@@ -47,10 +51,19 @@ func (p *winrmPath) dial(ctx context.Context, network, addr string) (net.Conn, e
 		return p.way.last().DialContext(ctx, network, addr)
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err == nil && p.remote == "" {
-		p.remote = conn.RemoteAddr().String() // before any other request
+	if err == nil { // before any other request
+		p.first.Do(func() { p.remote, p.local = conn.RemoteAddr().String(), conn.LocalAddr().String() })
 	}
 	return conn, err
+}
+
+// ends are the two addresses of a connection, if it is direct.
+func (p *winrmPath) ends() (local, remote netip.AddrPort, direct bool) {
+	local, err := netip.ParseAddrPort(p.local)
+	if err == nil {
+		remote, err = netip.ParseAddrPort(p.remote)
+	}
+	return local, remote, err == nil
 }
 
 func (p *winrmPath) close() {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"regexp"
@@ -95,25 +96,59 @@ func (a agentFile) archive() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// upload sends through the agent, in chunks, what the machine does not have of an artifact yet.
+// upload is an artifact on its way to the machine.
+type upload struct {
+	src   steps.Source
+	blob  wire.Blob
+	from  int64 // bytes that are there already
+	sum   hash.Hash
+	meter *meter
+}
+
+// upload has the machine fetch what it does not have of an artifact yet; where it cannot reach the controller, the
+// artifact is sent through the agent, in chunks.
 func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob,
 	state wire.BlobState, progress func(done, total int64)) error {
 	alive, rest := s.watch("send an artifact")
 	defer rest()
-	sum := steps.NewHash(blob.Algorithm)
-	from, err := already(f, sum, blob, state)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", src.File, err)
+	for _, send := range []func(context.Context, *upload) error{s.fetched, s.parts} {
+		u := &upload{src: src, blob: blob, sum: steps.NewHash(blob.Algorithm)}
+		var err error
+		if u.from, err = already(f, u.sum, blob, state); err != nil {
+			return fmt.Errorf("read %s: %w", src.File, err)
+		}
+		u.meter = &meter{ctx: ctx, r: io.TeeReader(f, u.sum), total: blob.Size, done: u.from, alive: alive,
+			progress: progress}
+		switch err := send(ctx, u); {
+		case errors.Is(err, errNotFetched): // but perhaps a part of it
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				return fmt.Errorf("read %s: %w", src.File, err)
+			}
+			if err := s.own(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		if have := hex.EncodeToString(u.sum.Sum(nil)); have != blob.Digest {
+			return &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
+		}
+		return nil
 	}
-	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, done: from, alive: alive, progress: progress}
-	part := wire.BlobPart{Blob: blob, Offset: from, Data: make([]byte, chunk)}
-	for first := true; first || part.Offset < blob.Size; first = false { // an empty one is a part, too
-		n, err := io.ReadFull(m, part.Data[:min(chunk, blob.Size-part.Offset)])
+	return nil
+}
+
+// parts sends an artifact through the agent.
+func (s *winrmConn) parts(ctx context.Context, u *upload) error {
+	part := wire.BlobPart{Blob: u.blob, Offset: u.from, Data: make([]byte, chunk)}
+	for first := true; first || part.Offset < u.blob.Size; first = false { // an empty one is a part, too
+		n, err := io.ReadFull(u.meter, part.Data[:min(chunk, u.blob.Size-part.Offset)])
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return fmt.Errorf("read %s: %w", src.File, err)
+			return fmt.Errorf("read %s: %w", u.src.File, err)
 		}
 		send := part
 		send.Data = part.Data[:n]
@@ -121,9 +156,6 @@ func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Sourc
 			return err
 		}
 		part.Offset += int64(n)
-	}
-	if have := hex.EncodeToString(sum.Sum(nil)); have != blob.Digest {
-		return &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
 	}
 	return nil
 }

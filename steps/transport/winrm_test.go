@@ -48,6 +48,21 @@ func (m *winrmMachine) config(addr string) WinRMConfig {
 		PasswordEnv: "TEST_WINRM", CertificateSHA256: m.SHA256, Timeout: 20 * time.Second}
 }
 
+// place puts the agent where nodejoin would carry it.
+func (m *winrmMachine) place(t *testing.T) {
+	t.Helper()
+	self, digest, err := selfAgent(t.Context(), "windows", "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote := newAgentFile(m.config(m.Addr).Target, "", digest).remote
+	path := filepath.Join(m.home, strings.ReplaceAll(remote, `\`, "/"))
+	b, err := os.ReadFile(self)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (m *winrmMachine) dial(t *testing.T, c WinRMConfig) Conn {
 	t.Helper()
 	conn, err := DialWinRM(t.Context(), c, selfAgent)

@@ -114,25 +114,38 @@ func (b *blobs) add(_ context.Context, part wire.BlobPart) (wire.None, error) {
 	if !part.Valid() {
 		return wire.None{}, errBlobName
 	}
-	flag := os.O_WRONLY | os.O_CREATE
-	if part.Offset == 0 {
-		flag |= os.O_TRUNC
-	}
-	f, err := os.OpenFile(b.temp(part.Digest), flag, 0o600)
+	f, err := b.openPart(part.Blob, part.Offset)
 	if err != nil {
 		return wire.None{}, err
 	}
-	have, err := f.Seek(0, io.SeekEnd)
-	if err == nil && have < part.Offset {
-		err = fmt.Errorf("%d bytes of the artifact are here, and those from %d on were sent", have, part.Offset)
-	}
-	if err == nil {
-		err = f.Truncate(part.Offset)
-	}
-	if err == nil {
-		_, err = f.WriteAt(part.Data, part.Offset)
-	}
+	_, err = f.Write(part.Data)
 	return wire.None{}, errors.Join(err, f.Close())
+}
+
+// openPart opens the temporary file to write what comes after the first bytes, which are there.
+func (b *blobs) openPart(blob wire.Blob, offset int64) (*os.File, error) {
+	flag := os.O_WRONLY | os.O_CREATE
+	if offset == 0 {
+		flag |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(b.temp(blob.Digest), flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	have, err := f.Seek(0, io.SeekEnd)
+	if err == nil && have < offset {
+		err = fmt.Errorf("%d bytes of the artifact are here, and those from %d on were sent", have, offset)
+	}
+	if err == nil {
+		err = f.Truncate(offset)
+	}
+	if err == nil {
+		_, err = f.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // finish renames a completely sent blob to its name. The controller has checked the digest of what it sent, and

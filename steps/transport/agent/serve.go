@@ -99,6 +99,8 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		return call(s, s.blobs.begin)
 	case wire.MethodBlobPart:
 		return call(s, s.blobs.add)
+	case wire.MethodBlobFetch:
+		return call(s, s.blobs.fetch)
 	case wire.MethodBlobEnd:
 		return call(s, s.blobs.finish)
 	case wire.MethodForget:

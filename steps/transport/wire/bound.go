@@ -87,6 +87,8 @@ func OfMethod(method string, wait time.Duration) Bound {
 		return brief(wait + time.Minute)
 	case MethodForget:
 		return brief(15 * time.Minute)
+	case MethodBlobFetch: // the controller sees how it goes on
+		return brief(undoWithin)
 	case MethodBlobBegin, MethodBlobPart, MethodBlobEnd, MethodSecure:
 		return brief(within)
 	}

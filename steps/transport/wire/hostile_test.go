@@ -94,9 +94,8 @@ func TestEveryCallIsBounded(t *testing.T) {
 			t.Errorf("%s: %+v", c.Empty().Method(), b)
 		}
 	}
-	for _, method := range []string{MethodBlobBegin, MethodBlobPart, MethodBlobEnd, MethodForget, MethodSecure,
-		MethodLock,
-		MethodUnlock, "new"} {
+	for _, method := range []string{MethodBlobBegin, MethodBlobPart, MethodBlobFetch, MethodBlobEnd, MethodForget,
+		MethodSecure, MethodLock, MethodUnlock, "new"} {
 		if b := OfMethod(method, time.Minute); b.Bytes <= 0 || b.Within <= 0 || method == MethodLock &&
 			b.Within <= time.Minute {
 			t.Errorf("%s: %+v", method, b)

@@ -16,6 +16,7 @@ const Protocol = 1
 const (
 	MethodBlobBegin = "blob_begin" // Blob -> BlobState
 	MethodBlobPart  = "blob_part"  // BlobPart -> None: its bytes are in the temporary file
+	MethodBlobFetch = "blob_fetch" // BlobFetch -> None: what was missing is in the temporary file
 	MethodBlobEnd   = "blob_end"   // Blob -> None: the temporary file becomes the blob
 	MethodForget    = "forget"     // steps.LeaveRequest -> steps.ForgetReply
 	MethodSecure    = "secure"     // None -> Secured: the data folder becomes private
@@ -65,6 +66,17 @@ type BlobPart struct {
 
 	Offset int64  `json:"offset"`
 	Data   []byte `json:"data"`
+}
+
+// BlobFetch says from where the agent fetches what is missing of an artifact: it connects by TLS, sends the token, and
+// gets the bytes from Offset on.
+type BlobFetch struct {
+	Blob
+
+	Offset            int64  `json:"offset"`
+	Addr              string `json:"addr"`               // address and port of the controller
+	CertificateSHA256 string `json:"certificate_sha256"` // of the controller's certificate, lower-case hex
+	Token             string `json:"token"`
 }
 
 // Valid reports whether Digest has the form of a digest; it becomes a file name.
