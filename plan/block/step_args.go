@@ -71,7 +71,7 @@ func (r *argReader) read(spec eval.Attr, arg Argument, ctx *hcl.EvalContext) {
 		return
 	}
 	r.secret = r.secret || marked
-	g, err := goValue(v, arg.Typ)
+	g, err := eval.GoValue(v, arg.Typ)
 	if err != nil {
 		r.Fail(name, "wrong type", "The argument %q is wrong: %s.", name, err)
 		return

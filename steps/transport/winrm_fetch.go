@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math/big"
 	"net"
@@ -90,6 +91,15 @@ func (s *supplier) admit(ctx context.Context, conn *net.TCPConn, token string) *
 		return nil
 	}
 	return t
+}
+
+// upload is an artifact on its way to the machine.
+type upload struct {
+	src   steps.Source
+	blob  wire.Blob
+	from  int64 // bytes that are there already
+	sum   hash.Hash
+	meter *meter
 }
 
 // errNotFetched says that the artifact has to be sent in another way.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"regexp"
@@ -94,15 +93,6 @@ func (a agentFile) archive() (io.ReadCloser, error) {
 		_ = w.CloseWithError(err)
 	}()
 	return r, nil
-}
-
-// upload is an artifact on its way to the machine.
-type upload struct {
-	src   steps.Source
-	blob  wire.Blob
-	from  int64 // bytes that are there already
-	sum   hash.Hash
-	meter *meter
 }
 
 // upload has the machine fetch what it does not have of an artifact yet; where it cannot reach the controller, the

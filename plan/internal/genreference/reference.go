@@ -221,10 +221,10 @@ func (r *manual) kind(s *block.Kind) {
 
 // fields writes the attributes of an argument that is an object or holds objects.
 func (r *manual) fields(name string, t reflect.Type) {
-	for t.Kind() == reflect.Slice && t != block.BytesType || t.Kind() == reflect.Map {
+	for t.Kind() == reflect.Slice && t != eval.BytesType || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || block.IsText(t) {
+	if t.Kind() != reflect.Struct || eval.IsText(t) {
 		return
 	}
 	for i := range t.NumField() {
@@ -236,7 +236,7 @@ func (r *manual) fields(name string, t reflect.Type) {
 }
 
 func kindType(a eval.Attr, arg block.Argument) string {
-	if arg.Typ == block.DurationType || arg.Typ == block.BytesType {
+	if arg.Typ == eval.DurationType || arg.Typ == eval.BytesType {
 		return fieldType(arg.Typ)
 	}
 	return typeName(a.Typ)
@@ -244,12 +244,12 @@ func kindType(a eval.Attr, arg block.Argument) string {
 
 func fieldType(t reflect.Type) string {
 	switch t {
-	case block.DurationType:
+	case eval.DurationType:
 		return "string, a duration"
-	case block.BytesType:
+	case eval.BytesType:
 		return "string, base64"
 	}
-	return typeName(block.CtyType(t))
+	return typeName(eval.CtyType(t))
 }
 
 // functions writes the signatures of the function table.
