@@ -175,6 +175,7 @@ profile "linux" {
     }
   }
   kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }
+  guard { interval = "10s" }
 }
 
 node %q {
@@ -296,6 +297,7 @@ func TestLinuxNodeUnits(t *testing.T) {
 	wantNothing(ctx, t, args)
 	b.wantRestarted(ctx, "kubelet")
 	wantNothing(ctx, t, args)
+	t.Run("guard", func(t *testing.T) { b.wantGuarded(ctx, t, args) })
 	t.Run("refused configuration", func(t *testing.T) { b.wantRefusedConfig(ctx, t) })
 	t.Run("less", func(t *testing.T) { args = b.wantLessLinux(ctx, t) })
 	b.workloads(ctx)

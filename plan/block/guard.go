@@ -7,12 +7,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
-	"nodejoin/plan/names"
 )
 
 // guardSpec is what the service nodejoin-node of a node does between two applies.
 var guardSpec = &eval.Spec{Name: "guard", One: true,
-	Doc: "what the service nodejoin-node, which is part of a Windows node, does between two applies",
+	Doc: "what the service nodejoin-node of a node does between two applies",
 	Attrs: []eval.Attr{
 		{Name: "enabled", Typ: cty.Bool, Doc: "false: it brings the node back after a boot and renews its tokens, and " +
 			"does nothing else. Default true"},
@@ -23,19 +22,13 @@ var guardSpec = &eval.Spec{Name: "guard", One: true,
 			"port is on all addresses then, over TLS"},
 		{Name: "metrics_key", Typ: cty.String, Secret: true, Doc: "its key in PEM; it may be sensitive"},
 		{Name: "textfile", Typ: cty.String, Doc: "file, ending in .prom, to which it writes the same metrics, for the " +
-			"collector textfile of windows_exporter; default none"},
+			"collector textfile of windows_exporter or node_exporter; default none"},
 	}}
 
 func (j *settingJudge) guard() {
 	j.Duration("interval", 10*time.Second, time.Hour, 0)
 	j.Int("metrics_port", 1, 65535, 0)
-	path := j.Str("textfile")
-	if path == "" {
-		return
-	}
-	if why := names.BadPath("windows", path); why != "" {
-		j.Fail("textfile", "invalid path", "%q cannot be a file on windows: %s.", path, why)
-	} else if !strings.HasSuffix(path, ".prom") {
-		j.Fail("textfile", "invalid path", "%q does not end in .prom, so windows_exporter would not read it.", path)
+	if path := j.Str("textfile"); path != "" && !strings.HasSuffix(path, ".prom") {
+		j.Fail("textfile", "invalid path", "%q does not end in .prom, so the collector textfile would not read it.", path)
 	}
 }

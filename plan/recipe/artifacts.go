@@ -23,15 +23,14 @@ func Artifacts(in Input) []string {
 	return slices.Compact(names)
 }
 
-// linuxArtifacts returns the names of a Linux node's artifacts. The agent renews the tokens of flanneld and
-// kube-proxy.
+// linuxArtifacts returns the names of a Linux node's artifacts.
 func linuxArtifacts(in Input) []string {
-	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc}
+	names := []string{compat.KubernetesNode, compat.ContainerdName, compat.Runc, AgentArtifact}
 	if in.Runtime.Crictl != "" {
 		names = append(names, compat.Crictl)
 	}
 	if in.Network.Kind != "none" {
-		names = append(names, AgentArtifact, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
+		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
 	}
 	return names
 }
@@ -52,10 +51,7 @@ func runtimeArtifacts(in Input) []string {
 // networkArtifacts returns the names of the pod network's artifacts.
 func networkArtifacts(in Input) []string {
 	if in.Network.Kind == "none" {
-		if in.OS == "windows" { // whose boot service is the agent
-			return []string{AgentArtifact}
-		}
-		return nil
+		return []string{AgentArtifact}
 	}
 	names := []string{AgentArtifact, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld} // the agent runs flanneld
 	if in.Network.sdn() {

@@ -30,9 +30,7 @@ func (b *build) linux() {
 	if b.proxy() {
 		b.linProxy()
 	}
-	if b.flannel() {
-		b.linNode()
-	}
+	b.linNode()
 	b.linReady()
 }
 
@@ -112,8 +110,8 @@ func (b *build) linPrograms() {
 	b.archive("kubernetes_node", "Kubernetes "+b.in.Kubernetes+" node programs",
 		kinds.Archive{Source: b.artifact(compat.KubernetesNode), To: linBin, Strip: 3,
 			Include: include, Services: services, Versions: map[string]string{"kubelet": "v" + b.in.Kubernetes}}, "require")
+	b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent", nodeService, "require")
 	if b.flannel() {
-		b.program("agent", AgentArtifact, b.agentPath(), "nodejoin agent", nodeService, "require")
 		b.archive("cni_plugins", "CNI plugins bridge, host-local, loopback and portmap",
 			kinds.Archive{Source: b.artifact(compat.CNIPlugins), To: linCNIBin,
 				Include: []string{"bridge", "host-local", "loopback", "portmap"}}, "cni_bin_dir")
@@ -132,7 +130,7 @@ func (b *build) linRuntime() {
 	}
 	b.runtimeConfig(config, linBin+"/containerd", b.render(templates.ContainerdLinux{
 		ConfigPath: certs,
-		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: "/var/lib/containerd",
+		Schema:     b.containerd.Schema, BinDirs: b.containerd.BinDirs, Root: linContainerdData,
 		State: "/run/containerd", Address: linContainerdSocket,
 		Imports: linContainerd + "/conf.d/*.toml", Pause: b.pause(), CNIBin: linCNIBin, CNIConf: linCNIConf,
 		Runc:          linBin + "/runc",
@@ -144,7 +142,7 @@ func (b *build) linRuntime() {
 		Log:           b.linLog("containerd"),
 		Pods:          linContainerdSocket,
 		// the CNI plugins are its child processes
-		Makes: []string{"/var/lib/containerd", "/run/containerd", "/run/nri", "/opt/containerd", linCNIState},
+		Makes: []string{linContainerdData, "/run/containerd", "/run/nri", "/opt/containerd", linCNIState},
 		// Made by the CNI plugins flannel and portmap, and for pods (containerd, pkg/netns).
 		Interfaces: b.withFlannel("cni0"), Chains: b.withFlannel("CNI-"), NetworkNamespaces: []string{"cni-"},
 	}, "containerd_files", "containerd_config", "runc", "module_overlay", "data_dir")

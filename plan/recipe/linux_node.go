@@ -1,17 +1,13 @@
 package recipe
 
-import (
-	"nodejoin/steps"
-	"nodejoin/steps/kinds"
-)
+import "nodejoin/steps/kinds"
 
-// linNode adds the service that renews the tokens of flanneld and kube-proxy. The service manager alone brings a Linux
-// node back after a boot.
+// linNode adds the service that keeps the node in order between two applies and renews its tokens.
 func (b *build) linNode() {
 	const logDir = "/var/log/" + nodeService
-	file := b.nodeSteps(steps.BootPlan{}, "data_dir")
+	file := b.nodeSteps()
 	b.add("node_service", "service", "Service "+nodeService, &kinds.Service{
-		ServiceConfig: linService(nodeService, "Renews the tokens of flanneld and kube-proxy", []string{
+		ServiceConfig: linService(nodeService, "Keeps the node in order", []string{
 			b.agentPath(), "node", "--name", nodeService, "--data", b.data(), "--steps", file, "--log", logDir + "/node.log"}),
 		Watch: []string{file},
 		Log:   logDir + "/node.log",

@@ -8,19 +8,20 @@ import (
 
 // Paths on a Linux node: those of kubeadm, of the containerd and flannel guides, and of their defaults.
 const (
-	linBin         = "/usr/local/bin"
-	linKubelet     = "/var/lib/kubelet"
-	linKubeletPKI  = "/var/lib/kubelet/pki"
-	linKubernetes  = "/etc/kubernetes"
-	linPKI         = "/etc/kubernetes/pki"
-	linCA          = "/etc/kubernetes/pki/ca.crt"
-	linContainerd  = "/etc/containerd"
-	linCNIBin      = "/opt/cni/bin"
-	linCNIConf     = "/etc/cni/net.d"
-	linCNIState    = "/var/lib/cni"
-	linFlannelConf = "/etc/kube-flannel"
-	linFlannelRun  = "/run/flannel"
-	linDataDir     = "/var/lib/nodejoin" // default of Input.DataDir
+	linBin            = "/usr/local/bin"
+	linKubelet        = "/var/lib/kubelet"
+	linKubeletPKI     = "/var/lib/kubelet/pki"
+	linKubernetes     = "/etc/kubernetes"
+	linPKI            = "/etc/kubernetes/pki"
+	linCA             = "/etc/kubernetes/pki/ca.crt"
+	linContainerd     = "/etc/containerd"
+	linContainerdData = "/var/lib/containerd"
+	linCNIBin         = "/opt/cni/bin"
+	linCNIConf        = "/etc/cni/net.d"
+	linCNIState       = "/var/lib/cni"
+	linFlannelConf    = "/etc/kube-flannel"
+	linFlannelRun     = "/run/flannel"
+	linDataDir        = "/var/lib/nodejoin" // default of Input.DataDir
 )
 
 const (

@@ -6,11 +6,15 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// nodeSteps adds the file of what nodejoin-node does on the machine, with the steps of the tokens, and returns its
-// path.
-func (b *build) nodeSteps(plan steps.BootPlan, after ...string) string {
+// nodeSteps adds the file of what nodejoin-node does on the machine, and returns its path. It comes after the steps
+// that the service repeats, so that the service finds nothing to do when it first starts.
+func (b *build) nodeSteps() string {
 	file := host.Join(b.in.OS, b.data(), "node.json")
-	plan.Node, plan.Tokens = b.in.Node, b.tokenSteps()
+	plan := steps.BootPlan{Node: b.in.Node, Steps: b.bootPart(), Guard: b.guard(), Tokens: b.tokenSteps()}
+	after := append([]string{"data_dir"}, b.metricsFiles()...)
+	for _, s := range plan.Steps {
+		after = append(after, s.ID)
+	}
 	for _, c := range b.components() {
 		after = append(after, c.id+"_kubeconfig")
 	}

@@ -62,7 +62,7 @@ func Ports(in Input) []Port {
 	if in.OS == "windows" && in.Network.Backend == VXLAN {
 		out = append(out, Port{"the pod network", "VXLAN", "udp", "", in.Network.Port})
 	}
-	if g := in.Settings.Guard; g.MetricsPort != 0 && in.OS == "windows" {
+	if g := in.Settings.Guard; g.MetricsPort != 0 {
 		out = append(out, Port{nodeService, "its metrics", "tcp", g.metricsAddress(), g.MetricsPort})
 	}
 	if x := in.Settings.Exporter; x != nil {

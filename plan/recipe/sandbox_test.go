@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ const mirror = "../../examples/quickstart/mirror"
 // node is one sandbox machine and its cluster, with the steps of the recipe.
 type node struct {
 	dir     string
+	name    string // of the Node
+	os      string
 	cluster kube.API
 	sandbox *sandbox.Cluster // cluster, as its administrator sees it
 	specs   []steps.Spec
@@ -59,13 +62,28 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 		Runtime: recipe.Runtime{Kind: "containerd", Version: "2.2.1"},
 		Network: network,
 		Taints:  []kube.Taint{{Key: "os", Value: "windows", Effect: "NoSchedule"}}, Labels: map[string]string{"pool": "win"},
-		Artifacts: map[string]steps.Source{},
 	}
-	for name, file := range map[string]string{
+	in.Artifacts = mirrored(t, map[string]string{
 		"kubernetes_node": "kubernetes-node-windows-amd64.tar.gz", "containerd": "containerd-2.2.1-windows-amd64.tar.gz",
 		"cni_plugins": "cni-plugins-windows-amd64-v1.9.1.tgz", "flannel_cni": "flannel-amd64.exe",
 		"flanneld": "flanneld.exe", "agent": "flanneld.exe",
-	} {
+	})
+	in.Artifacts["sdn_cni"] = sdnArchive(t, filepath.Join(n.dir, "sdn.zip"))
+	for _, f := range change {
+		f(&in, filepath.Join(n.dir, "cluster"))
+	}
+	n.name, n.os = in.Node, in.OS
+	if n.specs, err = recipe.Expand(in); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// mirrored are artifacts of the quickstart, by name.
+func mirrored(t *testing.T, files map[string]string) map[string]steps.Source {
+	t.Helper()
+	out := map[string]steps.Source{}
+	for name, file := range files {
 		path, err := filepath.Abs(filepath.Join(mirror, file))
 		if err != nil {
 			t.Fatal(err)
@@ -75,22 +93,15 @@ func newNodeIn(t *testing.T, network recipe.Network, change ...func(in *recipe.I
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(content)
-		in.Artifacts[name] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
+		out[name] = steps.Source{File: path, SHA256: hex.EncodeToString(sum[:])}
 	}
-	in.Artifacts["sdn_cni"] = sdnArchive(t, filepath.Join(n.dir, "sdn.zip"))
-	for _, f := range change {
-		f(&in, filepath.Join(n.dir, "cluster"))
-	}
-	if n.specs, err = recipe.Expand(in); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return out
 }
 
 func (n *node) machine(t *testing.T) *sandbox.Host {
 	t.Helper()
-	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: "windows",
-		Hostname:   "WIN-1",
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: filepath.Join(n.dir, "machine"), OS: n.os,
+		Hostname:   strings.ToUpper(n.name),
 		ClusterDir: filepath.Join(n.dir, "cluster")})
 	if err != nil {
 		t.Fatal(err)
@@ -132,9 +143,9 @@ func (n *node) run(ctx context.Context, h host.Host) (*run, error) {
 		}
 	}
 	var results []steps.Result
-	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "", "win-1", onCluster, r.values,
+	results = append(results, executor.CheckCluster(ctx, kinds.Catalog(), "", n.name, onCluster, r.values,
 		map[string]bool{}, n.cluster)...)
-	reply, err := r.x.Check(ctx, executor.Request{Node: "win-1", Steps: onHost, Values: r.values})
+	reply, err := r.x.Check(ctx, executor.Request{Node: n.name, Steps: onHost, Values: r.values})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +174,7 @@ func (r *run) changes() []string {
 func (r *run) apply(ctx context.Context) (changed []string, err error) {
 	for _, s := range r.node.specs {
 		if place(s) == steps.OnHost {
-			reply, err := r.x.Apply(ctx, executor.Request{Node: "win-1", Steps: []steps.Spec{s}, Values: r.values})
+			reply, err := r.x.Apply(ctx, executor.Request{Node: r.node.name, Steps: []steps.Spec{s}, Values: r.values})
 			if err != nil {
 				return changed, err
 			}
@@ -177,8 +188,8 @@ func (r *run) apply(ctx context.Context) (changed []string, err error) {
 		if s.OnlyIf != "" && !r.pending[s.OnlyIf] {
 			continue
 		}
-		e := &steps.Env{Node: "win-1", StepID: s.ID, Progress: func(event.StepProgress) {}}
-		res := executor.Run(ctx, "win-1", s, r.values, e, func(event.Event) {},
+		e := &steps.Env{Node: r.node.name, StepID: s.ID, Progress: func(event.StepProgress) {}}
+		res := executor.Run(ctx, r.node.name, s, r.values, e, func(event.Event) {},
 			executor.Target{Kinds: kinds.Catalog(), Kube: r.node.cluster})
 		if res.Err != nil {
 			return changed, fmt.Errorf("%s: %w", s.ID, res.Err)
@@ -209,11 +220,11 @@ func (n *node) converge(t *testing.T, ctx context.Context) {
 	if again := r.changes(); len(again) > 0 {
 		t.Fatalf("the second check still finds %v", again)
 	}
-	kubeNode, err := n.cluster.Node(ctx, "win-1")
+	kubeNode, err := n.cluster.Node(ctx, n.name)
 	if err != nil || !kubeNode.Ready || kubeNode.Labels["pool"] != "win" || len(kubeNode.Taints) != 1 {
 		t.Fatalf("Node %+v, %v", kubeNode, err)
 	}
-	if tokens, err := n.cluster.BootstrapTokens(ctx, "win-1"); err != nil || len(tokens) > 0 {
+	if tokens, err := n.cluster.BootstrapTokens(ctx, n.name); err != nil || len(tokens) > 0 {
 		t.Fatalf("%d bootstrap tokens are left, %v", len(tokens), err)
 	}
 }

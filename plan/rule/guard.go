@@ -4,18 +4,24 @@ import (
 	"crypto/tls"
 
 	"nodejoin/plan/block"
+	"nodejoin/plan/names"
 )
 
 // guard reports arguments of a guard block that have no effect.
 func guard(p *block.Plan, m *block.Machine) {
 	b, ok := m.Said["guard"]
 	switch {
-	case !ok || elsewhere(m):
+	case !ok:
 		return
 	case len(p.Written["cluster"]) == 0:
 		p.FailOn(m.Name, b.At, "block without effect",
 			"Node %q joins no cluster, so it has no service of nodejoin. Remove it.", m.Name)
 		return
+	}
+	if g, given := b.Args["textfile"]; given && m.OS != "" {
+		if why := names.BadPath(m.OS, b.Text("textfile")); why != "" {
+			p.FailOn(m.Name, g.At, "invalid path", "%q cannot be a file on %s: %s.", b.Text("textfile"), m.OS, why)
+		}
 	}
 	metricsTLS(p, m, b)
 	off, given := b.Args["enabled"]

@@ -35,7 +35,7 @@ func reported(p *block.Plan, at hcl.Range) bool {
 }
 
 // windowsBlocks are the blocks of settings that only Windows has.
-var windowsBlocks = []string{"firewall", "services", "csi_proxy", "windows_exporter", "guard"}
+var windowsBlocks = []string{"firewall", "services", "csi_proxy", "windows_exporter"}
 
 // elsewhere reports whether a machine is known not to run Windows.
 func elsewhere(m *block.Machine) bool { return m.OS != "windows" && m.OS != "" }

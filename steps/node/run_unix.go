@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,8 +14,18 @@ import (
 func (s Service) Run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := s.Work(ctx, func(Level, string) {}); err != nil && ctx.Err() == nil {
+	if err := s.Work(ctx, journal); err != nil && ctx.Err() == nil {
 		return exitFailed
 	}
 	return exitDone
+}
+
+// journal writes to the standard error of the service, which systemd puts into the journal. The number is the
+// priority there (sd-daemon(3)).
+func journal(l Level, text string) {
+	priority := 6 // information
+	if l == Error {
+		priority = 3
+	}
+	fmt.Fprintf(os.Stderr, "<%d>%s\n", priority, text)
 }

@@ -1,0 +1,101 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+)
+
+// wantGuarded: nodejoin-node starts units that were stopped, and restores files that were changed or deleted. What an
+// operator stops while the node is paused stays stopped.
+func (b *linuxBed) wantGuarded(ctx context.Context, t *testing.T, args []string) {
+	active := func(unit string) string {
+		out, _ := b.machine.Run(ctx, "systemctl", "is-active", unit) // it fails where the unit is not active
+		return strings.TrimSpace(out)
+	}
+	run := func(argv ...string) {
+		t.Helper()
+		if _, err := b.machine.Run(ctx, argv...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed := []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/kube-proxy.yaml", "/etc/systemd/system/flanneld.service"}
+	const lost = "/etc/cni/net.d/10-flannel.conflist"
+	before := map[string][]byte{}
+	for _, path := range append(changed, lost) {
+		text, err := os.ReadFile(b.machine.Path(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[path] = text
+	}
+	run("systemctl", "stop", "kubelet", "flanneld")
+	for _, path := range changed {
+		if err := os.WriteFile(b.machine.Path(path), append([]byte("# somebody was here\n"), before[path]...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(b.machine.Path(lost)); err != nil {
+		t.Fatal(err)
+	}
+	until(ctx, t, "the units that were stopped, and the files as they were", func() error {
+		for _, unit := range []string{"containerd", "kubelet", "flanneld", "kube-proxy"} {
+			if is := active(unit); is != "active" {
+				return fmt.Errorf("%s is %s", unit, is)
+			}
+		}
+		for path, want := range before {
+			if text, err := os.ReadFile(b.machine.Path(path)); err != nil || !bytes.Equal(text, want) {
+				return errors.Join(err, fmt.Errorf("%s is not as it was", path))
+			}
+		}
+		return nil
+	})
+	until(ctx, t, "an entry in the journal", func() error {
+		out, err := b.machine.Run(ctx, "journalctl", "--unit=nodejoin-node", "--output=cat", "--no-pager")
+		if err == nil && !strings.Contains(out, "is in order again. Done: ") {
+			err = fmt.Errorf("the journal has\n%s", tail(out))
+		}
+		return err
+	})
+	b.wantPaused(ctx, t, args, active, run)
+	wantNothing(ctx, t, args)
+}
+
+func (b *linuxBed) wantPaused(ctx context.Context, t *testing.T, args []string, active func(string) string,
+	run func(...string)) {
+	t.Helper()
+	target := []string{"--target", "node." + linuxNode}
+	if out, code := released(t).output(ctx, t, append(append([]string{"pause"}, target...), args...)...); code != 0 {
+		t.Fatalf("pause: exit code %d\n%s", code, out)
+	}
+	run("systemctl", "stop", "kube-proxy")
+	state := b.machine.Path("/var/lib/nodejoin/guard.json")
+	if err := os.Remove(state); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	until(ctx, t, "a check of the paused node", func() error {
+		text, err := os.ReadFile(state)
+		if err == nil && !bytes.Contains(text, []byte(`"kube_proxy"`)) {
+			err = fmt.Errorf("it has found nothing: %s", text)
+		}
+		return err
+	})
+	if is := active("kube-proxy"); is == "active" {
+		t.Error("the guard has started a unit of a paused node")
+	}
+	if out, code := released(t).output(ctx, t, append(append([]string{"unpause"}, target...), args...)...); code != 0 {
+		t.Fatalf("unpause: exit code %d\n%s", code, out)
+	}
+	until(ctx, t, "kube-proxy after the pause", func() error {
+		if is := active("kube-proxy"); is != "active" {
+			return fmt.Errorf("it is %s", is)
+		}
+		return nil
+	})
+}
