@@ -24,7 +24,8 @@ func (b *linuxBed) wantGuarded(ctx context.Context, t *testing.T, args []string)
 			t.Fatal(err)
 		}
 	}
-	changed := []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/kube-proxy.yaml", "/etc/systemd/system/flanneld.service"}
+	changed := []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/kube-proxy.yaml",
+		"/etc/systemd/system/flanneld.service"}
 	const lost = "/etc/cni/net.d/10-flannel.conflist"
 	before := map[string][]byte{}
 	for _, path := range append(changed, lost) {
@@ -36,7 +37,8 @@ func (b *linuxBed) wantGuarded(ctx context.Context, t *testing.T, args []string)
 	}
 	run("systemctl", "stop", "kubelet", "flanneld")
 	for _, path := range changed {
-		if err := os.WriteFile(b.machine.Path(path), append([]byte("# somebody was here\n"), before[path]...), 0o644); err != nil {
+		text := append([]byte("# somebody was here\n"), before[path]...)
+		if err := os.WriteFile(b.machine.Path(path), text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
