@@ -17,13 +17,13 @@ import (
 )
 
 func newFleet(a *app, execute runner) *cobra.Command {
-	return fleet.Command(fleet.App{PlanFlags: a.environmentFlag, Load: a.loadFleet, Out: a.term.Out, Exit: exit,
+	return fleet.Command(fleet.App{PlanFlags: a.environmentFlag, Load: a.loadFleet, Out: a.term.Out, Err: a.term.Err, Exit: exit,
 		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
 		Approve: func(ctx context.Context, p *plan.Compiled, question string) error {
 			return a.approve(ctx, p, question, "give --auto-approve")
 		},
-		Run: func(ctx context.Context, args []string, out io.Writer) int {
-			return execute(ctx, &app{term: &ui.Term{Out: out, Err: a.term.Err, In: strings.NewReader("")}}, args)
+		Run: func(ctx context.Context, args []string, out, err io.Writer) int {
+			return execute(ctx, &app{term: &ui.Term{Out: out, Err: err, In: strings.NewReader("")}}, args)
 		}})
 }
 

@@ -100,8 +100,14 @@ func TestFleet(t *testing.T) {
 		}
 		return nil
 	})
-	b.fleet(ctx, start...)
+	b.fleet(ctx, append(start, "--drift", "* * * * *")...)
 	b.wantConverged(b.awaitFleet(ctx, append([]string{"status", "--json"}, args...)))
+	drifted := b.machine.Path("/var/lib/fleet/host-03.txt")
+	if err := os.WriteFile(drifted, []byte("altered\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.fleetEnds(ctx)
+	b.fleetDrift(ctx, args)
 }
 
 // serveAPI lets pods reach the API server by its service, whose endpoints the API server here does not write.
@@ -252,7 +258,7 @@ func (b *linuxBed) killPods(ctx context.Context, n int) int {
 	pods := b.cluster.Client.CoreV1().Pods("fleets")
 	killed := map[string]bool{}
 	until(ctx, b.t, "pods to kill", func() error {
-		list, err := pods.List(ctx, metav1.ListOptions{})
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=tools"})
 		if err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func (x *command) left(ctx context.Context, api *cluster.Jobs) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	pods, err := x.pods(ctx, api)
+	pods, err := x.pods(ctx, api, x.Name)
 	for _, p := range pods {
 		if phase := field(p, "status")["phase"]; phase != "Succeeded" && phase != "Failed" {
 			return "the pod " + x.Namespace + "/" + text(p, "name") + " of the former Job", nil

@@ -24,12 +24,13 @@ type App struct {
 	// its files.
 	Load func(ctx context.Context, args []string) (p *plan.Compiled, root string, files []string, err error)
 	// Run runs another command of nodejoin, and returns its exit code.
-	Run func(ctx context.Context, args []string, out io.Writer) int
+	Run func(ctx context.Context, args []string, out, err io.Writer) int
 	// Approve asks whether to begin.
 	Approve func(ctx context.Context, p *plan.Compiled, question string) error
 	Usage   func(*cobra.Command, error) error
 	Exit    func(code int) error
 	Out     io.Writer
+	Err     io.Writer
 }
 
 // command is one run of a command.
@@ -40,6 +41,7 @@ type command struct {
 	keys       []string // --ssh-key
 	kubeconfig string   // --kubeconfig
 	auto, json bool
+	drift      bool // --drift of status and logs
 	shard      int
 }
 
@@ -130,8 +132,8 @@ func (x *command) keyFiles() (map[string][]byte, error) {
 // job names the Job.
 func (x *command) job() kube.Manifest { return object("batch/v1", "Job", x.Namespace, x.Name) }
 
-// pods are those of the Job.
-func (x *command) pods(ctx context.Context, api *cluster.Jobs) ([]map[string]any, error) {
+// pods are those of a Job.
+func (x *command) pods(ctx context.Context, api *cluster.Jobs, job string) ([]map[string]any, error) {
 	return api.List(ctx, kube.Manifest{APIVersion: "v1", Kind: "Pod", Namespace: x.Namespace},
-		"batch.kubernetes.io/job-name="+x.Name)
+		"batch.kubernetes.io/job-name="+job)
 }

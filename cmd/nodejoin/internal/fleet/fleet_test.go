@@ -369,7 +369,7 @@ func TestGather(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ownedBy(m.Object, "uid-1") || ownedBy(m.Object, "uid-2") {
+		if !owned(m.Object, "uid", "uid-1") || owned(m.Object, "uid", "uid-2") {
 			t.Errorf("owners: %v", m.Object)
 		}
 		back, err := resultFrom(m.Object)
@@ -386,9 +386,9 @@ func TestGather(t *testing.T) {
 	if err := report.Text(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `SHARD  HOSTS  EXIT CODE  ENDED
-1      1      0          2026-11-26 01:02:03Z
-2      1      4          2026-11-26 01:02:03Z
+	want := `SHARD  HOSTS  ENDED                 RESULT
+1      1      2026-11-26 01:02:03Z  done
+2      1      2026-11-26 01:02:03Z  a host or the API server did not answer (exit code 4)
 a: no answer
 The Job prod is complete: 2 of 2 shards have a result, 0 pods run. 2 hosts: 1 changed, 1 failed.
 `
@@ -403,6 +403,71 @@ The Job prod is complete: 2 of 2 shards have a result, 0 pods run. 2 hosts: 1 ch
 	}
 	if r, err := Gather(JobState{Failed: "PodFailurePolicy: 3"}, nil); err != nil || r.ExitCode != codeFailed {
 		t.Errorf("a Job that failed: %+v, %v", r, err)
+	}
+}
+
+// TestResultOfShard: what people read about a shard, by its exit code and what the Job controller makes of it.
+func TestResultOfShard(t *testing.T) {
+	running := JobState{Retries: 3}
+	failed := JobState{Retries: 3, Failed: "FailedIndexes: x", FailedShards: []int{2}}
+	for _, c := range []struct {
+		job  JobState
+		s    ShardState
+		want string
+	}{
+		{running, ShardState{Shard: 1}, "done"},
+		{running, ShardState{Shard: 1, Retried: 2}, "done, after 2 retries"},
+		{running, ShardState{Shard: 1, Code: 1}, "a step failed (exit code 1)"},
+		{running, ShardState{Shard: 1, Code: 2}, "changes are pending (exit code 2)"},
+		{running, ShardState{Shard: 2, Code: 7, Retried: 1},
+			"another run held a host or the cluster (exit code 7); the shard starts again, 1 of 3 retries used"},
+		{running, ShardState{Shard: 2, Code: 4},
+			"a host or the API server did not answer (exit code 4); the shard starts again, 0 of 3 retries used"},
+		{failed, ShardState{Shard: 2, Code: 4, Retried: 3},
+			"a host or the API server did not answer (exit code 4), also after 3 retries"},
+		{failed, ShardState{Shard: 1, Code: 3}, "the plan or the call is not valid (exit code 3), which ends the Job"},
+	} {
+		if have := c.job.result(c.s); have != c.want {
+			t.Errorf("%+v: %q, want %q", c.s, have, c.want)
+		}
+	}
+	if d := cmp.Diff([]int{2, 4, 5, 6}, shardsOf("1,3-5")); d != "" || len(shardsOf(""))+len(shardsOf("0-99999")) > 0 {
+		t.Errorf("(-want +have):\n%s", d)
+	}
+}
+
+// TestTextOfCheck: the report of a Job sums up the newest check for drift; that of the check names what is different,
+// and what a shard without hosts wrote to standard error.
+func TestTextOfCheck(t *testing.T) {
+	at := time.Date(2026, 11, 26, 1, 2, 3, 0, time.UTC)
+	check, err := Gather(JobState{Name: "prod-drift-1", Shards: 2, Complete: true, Created: at}, []Result{
+		{Shard: 1, Shards: 2, Command: "status", Code: 2, Ended: at, Report: []byte(`{"hosts":[` +
+			`{"node":"a","state":"drifted"},{"node":"b","state":"in_sync"}]}`)},
+		{Shard: 2, Shards: 2, Command: "status", Code: 4, Ended: at, Stderr: "Error: no answer\x1b[2J\n"}})
+	if err != nil || check.ExitCode != 4 {
+		t.Fatalf("%d, %v", check.ExitCode, err)
+	}
+	var out bytes.Buffer
+	if err := check.Text(&out); err != nil {
+		t.Fatal(err)
+	}
+	report := Report{Job: JobState{Name: "prod", Shards: 2}, Drift: &check}
+	if err := report.Text(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `SHARD  HOSTS  ENDED                 RESULT
+1      2      2026-11-26 01:02:03Z  changes are pending (exit code 2)
+2      0      2026-11-26 01:02:03Z  a host or the API server did not answer (exit code 4)
+shard 2:
+    Error: no answer\x1b[2J
+a: drifted
+The Job prod-drift-1 is complete: 2 of 2 shards have a result, 0 pods run. 2 hosts: 1 in sync, 1 not (a).
+SHARD  HOSTS  ENDED  RESULT
+The Job prod is running: 0 of 2 shards have a result, 0 pods run. 0 hosts: 0 changed, 0 failed.
+The check for drift of 2026-11-26 01:02:03Z is complete: 2 hosts: 1 in sync, 1 not (a). --drift shows it.
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +have):\n%s", d)
 	}
 }
 

@@ -24,7 +24,15 @@ func newLogs(x *command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		pods, err := x.pods(ctx, api)
+		job := x.Name
+		if x.drift {
+			check, err := x.newestCheck(ctx, api)
+			if err != nil {
+				return err
+			}
+			job = check.Name
+		}
+		pods, err := x.pods(ctx, api, job)
 		if err != nil {
 			return err
 		}
@@ -55,6 +63,7 @@ func newLogs(x *command) *cobra.Command {
 	x.nameFlags(c)
 	x.clusterFlag(c)
 	c.Flags().IntVar(&x.shard, "shard", 0, "only the pods of this shard")
+	c.Flags().BoolVar(&x.drift, "drift", false, "the pods of the newest check for drift")
 	return c
 }
 

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/cmd/nodejoin/internal/selection"
 )
 
 // Exit codes of the commands that pods run (cmd/nodejoin/exit.go).
@@ -17,19 +17,31 @@ const (
 	codeOK          = 0
 	codeFailed      = 1
 	codePending     = 2
+	codeInvalid     = 3
 	codeUnreachable = 4
+	codeLocked      = 7
 )
+
+// meanings say what the exit codes mean.
+var meanings = map[int]string{codeOK: "done", codeFailed: "a step failed", codePending: "changes are pending",
+	codeInvalid: "the plan or the call is not valid", codeUnreachable: "a host or the API server did not answer",
+	5: "applied, but a check found a difference afterwards", 6: "a reboot is pending",
+	codeLocked: "another run held a host or the cluster", 8: "a defect of nodejoin",
+	9: "the results could not be written", 130: "it was interrupted"}
 
 // JobState is the progress of a Job.
 type JobState struct {
-	Name      string `json:"name"`
-	UID       string `json:"-"`
-	Shards    int    `json:"shards"`
-	Active    int    `json:"active"`    // pods that run
-	Succeeded int    `json:"succeeded"` // shards
-	Suspended bool   `json:"suspended"`
-	Complete  bool   `json:"complete"`
-	Failed    string `json:"failed,omitempty"` // why; "" = it has not failed
+	Name         string    `json:"name"`
+	UID          string    `json:"-"`
+	Created      time.Time `json:"created"`
+	Shards       int       `json:"shards"`
+	Active       int       `json:"active"`    // pods that run
+	Succeeded    int       `json:"succeeded"` // shards
+	Retries      int       `json:"retries"`   // that each shard has
+	FailedShards []int     `json:"failed_shards,omitempty"`
+	Suspended    bool      `json:"suspended"`
+	Complete     bool      `json:"complete"`
+	Failed       string    `json:"failed,omitempty"` // why; "" = it has not failed
 }
 
 // Ended reports whether no pod starts anymore.
@@ -39,7 +51,11 @@ func (s JobState) Ended() bool { return s.Complete || s.Failed != "" }
 func stateOf(job map[string]any) JobState {
 	meta, spec, status := field(job, "metadata"), field(job, "spec"), field(job, "status")
 	s := JobState{Shards: number(spec["completions"]), Active: number(status["active"]),
-		Succeeded: number(status["succeeded"])}
+		Succeeded: number(status["succeeded"]), Retries: number(spec["backoffLimitPerIndex"])}
+	indexes, _ := status["failedIndexes"].(string)
+	s.FailedShards = shardsOf(indexes)
+	created, _ := meta["creationTimestamp"].(string)
+	s.Created, _ = time.Parse(time.RFC3339, created) // the API server writes it so
 	s.Name, _ = meta["name"].(string)
 	s.UID, _ = meta["uid"].(string)
 	s.Suspended, _ = spec["suspend"].(bool)
@@ -59,6 +75,25 @@ func stateOf(job map[string]any) JobState {
 	return s
 }
 
+// shardsOf reads indexes such as "1,3-5", as the Job controller writes them. Shards count from 1.
+func shardsOf(indexes string) (out []int) {
+	for part := range strings.SplitSeq(indexes, ",") {
+		from, to, many := strings.Cut(part, "-")
+		if !many {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, lastErr := strconv.Atoi(to)
+		if err != nil || lastErr != nil || last >= selection.MostShards {
+			continue
+		}
+		for i := first; i <= last; i++ {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}
+
 // Report is what all shards have left, as if one run had made it.
 type Report struct {
 	FormatVersion string            `json:"format_version"`
@@ -66,14 +101,17 @@ type Report struct {
 	Shards        []ShardState      `json:"shards"`
 	Hosts         []json.RawMessage `json:"hosts"` // those of 'apply --json' or 'status --json', by node
 	ExitCode      int               `json:"exit_code"`
+	Drift         *Report           `json:"drift,omitempty"` // the newest check for drift
 }
 
 // ShardState is the result of a shard.
 type ShardState struct {
-	Shard int       `json:"shard"`
-	Code  int       `json:"exit_code"`
-	Hosts int       `json:"hosts"`
-	Ended time.Time `json:"ended"`
+	Shard   int       `json:"shard"`
+	Code    int       `json:"exit_code"`
+	Hosts   int       `json:"hosts"`
+	Ended   time.Time `json:"ended"`
+	Retried int       `json:"retried"`          // retries used before this result
+	Stderr  string    `json:"stderr,omitempty"` // the end of it, where the shard failed
 }
 
 // host is what this package reads of a host in a report.
@@ -115,7 +153,8 @@ func Gather(job JobState, results []Result) (Report, error) {
 			names[h.Node] = raw
 		}
 		codes = append(codes, r.Code)
-		out.Shards = append(out.Shards, ShardState{Shard: r.Shard, Code: r.Code, Hosts: len(report.Hosts), Ended: r.Ended})
+		out.Shards = append(out.Shards, ShardState{Shard: r.Shard, Code: r.Code, Hosts: len(report.Hosts), Ended: r.Ended,
+			Retried: r.Retried, Stderr: r.Stderr})
 	}
 	sorted := []string{}
 	for n := range names {
@@ -135,49 +174,4 @@ func Gather(job JobState, results []Result) (Report, error) {
 		out.ExitCode = codeFailed
 	}
 	return out, nil
-}
-
-// Text prints the report for people: a line for each shard that has ended, what did not work, and the totals.
-func (r Report) Text(w io.Writer) error {
-	rows := [][]string{{"SHARD", "HOSTS", "EXIT CODE", "ENDED"}}
-	for _, s := range r.Shards {
-		rows = append(rows, []string{strconv.Itoa(s.Shard), strconv.Itoa(s.Hosts), strconv.Itoa(s.Code),
-			s.Ended.Format("2006-01-02 15:04:05Z")})
-	}
-	if err := ui.Table(w, 0, rows); err != nil {
-		return err
-	}
-	changed, failed := 0, 0
-	for _, raw := range r.Hosts {
-		var h host
-		if err := json.Unmarshal(raw, &h); err != nil {
-			return err
-		}
-		if len(h.Changed) > 0 {
-			changed++
-		}
-		why := h.Held
-		if h.Error != nil {
-			why = h.Error.Summary
-		}
-		if why == "" {
-			continue
-		}
-		failed++
-		if _, err := fmt.Fprintf(w, "%s: %s\n", ui.CleanLine(h.Node), ui.CleanLine(why)); err != nil {
-			return err
-		}
-	}
-	state := "runs"
-	switch {
-	case r.Job.Complete:
-		state = "is complete"
-	case r.Job.Failed != "":
-		state = "has failed (" + ui.CleanLine(r.Job.Failed) + ")"
-	case r.Job.Suspended:
-		state = "is stopped"
-	}
-	_, err := fmt.Fprintf(w, "The Job %s %s: %d of %d shards have a result, %d pods run. %d hosts: %d changed, "+
-		"%d failed.\n", r.Job.Name, state, len(r.Shards), r.Job.Shards, r.Job.Active, len(r.Hosts), changed, failed)
-	return err
 }

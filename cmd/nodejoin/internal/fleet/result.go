@@ -26,6 +26,8 @@ type Result struct {
 	Command       string
 	Code          int
 	Ended         time.Time
+	Retried       int    // retries of the shard before this result
+	Stderr        string // the end of it; "" where nothing failed
 	Report        []byte // JSON of the command; empty = it wrote none
 }
 
@@ -42,7 +44,10 @@ func (r Result) object(namespace, job, uid string) (kube.Manifest, error) {
 	meta["labels"] = map[string]any{"app.kubernetes.io/managed-by": "nodejoin", resultOf: job}
 	meta["ownerReferences"] = []any{map[string]any{"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": uid}}
 	data := map[string]any{"shard": strconv.Itoa(r.Shard), "shards": strconv.Itoa(r.Shards), "command": r.Command,
-		"exit_code": strconv.Itoa(r.Code), "ended": r.Ended.Format(time.RFC3339)}
+		"exit_code": strconv.Itoa(r.Code), "ended": r.Ended.Format(time.RFC3339), "retried": strconv.Itoa(r.Retried)}
+	if r.Stderr != "" {
+		data["stderr"] = r.Stderr
+	}
 	m.Object["data"], m.Force = data, true
 	if len(r.Report) <= mostPlain {
 		data["report.json"] = string(r.Report)
@@ -60,11 +65,12 @@ func (r Result) object(namespace, job, uid string) (kube.Manifest, error) {
 	return m, nil
 }
 
-func ownedBy(o map[string]any, uid string) bool {
+// owned reports whether an owner of the object has a value in a field.
+func owned(o map[string]any, key, value string) bool {
 	owners, _ := field(o, "metadata")["ownerReferences"].([]any)
 	return slices.ContainsFunc(owners, func(v any) bool {
 		m, _ := v.(map[string]any)
-		return m["uid"] == uid
+		return m[key] == value
 	})
 }
 
@@ -72,9 +78,10 @@ func ownedBy(o map[string]any, uid string) bool {
 func resultFrom(o map[string]any) (r Result, err error) {
 	data := field(o, "data")
 	text := func(k string) string { s, _ := data[k].(string); return s }
-	r.Command, r.Report = text("command"), []byte(text("report.json"))
+	r.Command, r.Stderr, r.Report = text("command"), text("stderr"), []byte(text("report.json"))
 	var errs []error
-	for k, at := range map[string]*int{"shard": &r.Shard, "shards": &r.Shards, "exit_code": &r.Code} {
+	for k, at := range map[string]*int{"shard": &r.Shard, "shards": &r.Shards, "exit_code": &r.Code,
+		"retried": &r.Retried} {
 		n, err := strconv.Atoi(text(k))
 		*at = n
 		errs = append(errs, err)

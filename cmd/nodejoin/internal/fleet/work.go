@@ -56,17 +56,21 @@ func (x *command) work(c *cobra.Command, args []string) error {
 	case "status":
 		run = append(run, "--detailed-exitcode")
 	}
-	var said tail
-	code := x.Run(ctx, run, io.MultiWriter(x.Out, &said))
+	said, wrong := tail{most: mostTail}, tail{most: mostStderr}
+	code := x.Run(ctx, run, io.MultiWriter(x.Out, &said), io.MultiWriter(x.Err, &wrong))
 	r := Result{Shard: index + 1, Shards: x.Shards, Command: args[0], Code: code, Ended: time.Now().UTC(),
 		Report: said.last(args[0] == "apply")}
+	r.Retried, _ = strconv.Atoi(os.Getenv("NODEJOIN_FLEET_RETRIED")) // it is empty for the first pod
+	if code != codeOK && code != codePending {
+		r.Stderr = strings.ToValidUTF8(string(wrong.b), "?")
+	}
 	if code == codePending { // the Job has done its work
 		code = codeOK
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeFor)
 	defer cancel()
 	if err := x.write(ctx, r); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "nodejoin: the result of the shard could not be written:", err)
+		_, _ = fmt.Fprintln(x.Err, "nodejoin: the result of the shard could not be written:", err)
 		if code == codeOK {
 			code = codeUnreachable // the next pod of the shard finds nothing to do, and writes that
 		}
@@ -102,14 +106,20 @@ func (x *command) writeOnce(ctx context.Context, r Result) error {
 	return api.ApplyManifest(ctx, m)
 }
 
-// tail keeps what a command has written, up to the most that a ConfigMap could hold packed.
-type tail struct{ b []byte }
+// tail keeps the end of what a command has written.
+type tail struct {
+	b    []byte
+	most int // bytes
+}
 
-const mostTail = 16 << 20
+const (
+	mostTail   = 16 << 20 // that a ConfigMap could hold packed
+	mostStderr = 8 << 10
+)
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
-	if n := len(t.b) - mostTail; n > 0 {
+	if n := len(t.b) - t.most; n > 0 {
 		t.b = t.b[n:]
 	}
 	return len(p), nil
