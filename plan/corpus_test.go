@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -324,7 +325,7 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 		optional(b, "kubeconfig", k.Kubeconfig)
 		optional(b, "sandbox", k.Sandbox)
 		optional(b, "ca_hash", k.CAHash)
-		if r := out.Rollout; r != (plan.Rollout{MaxUnavailable: 1, MaxFailures: 1}) {
+		if r := out.Rollout; !reflect.DeepEqual(r, plan.Rollout{MaxUnavailable: 1, MaxFailures: 1}) {
 			fmt.Fprintf(b, "  rollout %+v\n", r)
 		}
 		for _, from := range slices.Sorted(maps.Keys(out.Moved)) {

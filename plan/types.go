@@ -11,6 +11,7 @@ import (
 	"nodejoin/plan/signature"
 	"nodejoin/plan/source"
 	"nodejoin/steps"
+	"nodejoin/steps/waves"
 )
 
 // Compiled is a plan whose every node is an ordered list of step specs.
@@ -88,6 +89,7 @@ func (a Artifact) Platform() string { return a.OS + "/" + a.Arch }
 type Rollout struct {
 	MaxUnavailable int // Nodes out of service at once, including those that already are
 	MaxFailures    int // failed hosts after which no further host is started
+	waves.Limits
 }
 
 // What the blocks of a plan say is kept as they are decoded.

@@ -17,7 +17,8 @@ import (
 )
 
 func newFleet(a *app, execute runner) *cobra.Command {
-	return fleet.Command(fleet.App{PlanFlags: a.environmentFlag, Load: a.loadFleet, Out: a.term.Out, Err: a.term.Err, Exit: exit,
+	return fleet.Command(fleet.App{PlanFlags: a.environmentFlag, Load: a.loadFleet, Exit: exit,
+		Out: a.term.Out, Err: a.term.Err,
 		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
 		Approve: func(ctx context.Context, p *plan.Compiled, question string) error {
 			return a.approve(ctx, p, question, "give --auto-approve")

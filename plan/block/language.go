@@ -221,6 +221,10 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "max_unavailable", Typ: cty.String, Doc: "Nodes out of service at once, including those that already " +
 			"are: a number, or \"25%\" of the plan's nodes, rounded up; default 1"},
 		{Name: "max_failures", Typ: cty.Number, Doc: "failed machines after which no further machine is started; default 1"},
+		{Name: "waves", Typ: eval.Strings, Doc: "how many Nodes each wave has: numbers, or shares such as \"10%\" of the " +
+			"plan's nodes, rounded up. The last one repeats. A wave begins when the one before has ended and its Nodes are " +
+			"in service; default one wave for all"},
+		{Name: "pause", Typ: cty.String, Doc: "time between two waves, such as \"5m\", at most \"24h\"; default none"},
 	}},
 	{Name: "moved", Doc: "a machine whose Node has another name now. An apply drains the Node with the former name, " +
 		"joins the machine under the new one, and then deletes the former Node. The block has no effect once that is " +

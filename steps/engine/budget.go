@@ -32,10 +32,13 @@ type budget struct {
 	limit plan.Rollout
 }
 
+// shared reports whether other shards have a part in the rollout.
+func (b budget) shared() bool { return b.opt.Shard != "" && b.api != nil && b.opt.Holder.Run != "" }
+
 // turn waits until the rollout of all shards lets the host begin. done ends its turn. If why is not empty, the host
 // may not begin in this run.
 func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), why string) {
-	if b.opt.Shard == "" || b.api == nil || b.opt.Holder.Run == "" {
+	if !b.shared() {
 		return func(bool) {}, ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, slotWait)
@@ -71,9 +74,8 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 	if err != nil {
 		return nil, "", "cannot read the slots of the rollout: " + steps.AsError(err).Error()
 	}
-	if failed := b.failures(list); len(failed) >= b.limit.MaxFailures {
-		return nil, "", fmt.Sprintf("the rollout stopped after %d %s (%s)", len(failed), plural(len(failed), "failure"),
-			strings.Join(failed, ", "))
+	if why = b.stopped(list); why != "" {
+		return nil, "", why
 	}
 	if slot, err = b.take(ctx, h.node.Name); err != nil {
 		return nil, "", "cannot take a slot of the rollout: " + steps.AsError(err).Error()
@@ -94,6 +96,16 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 	}
 	return nil, "", fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", b.limit.MaxUnavailable,
 		plural(b.limit.MaxUnavailable, "Node"), fewNames(out))
+}
+
+// stopped says why no further host begins, if that is so because hosts of other shards have failed.
+func (b budget) stopped(list []kube.Lease) string {
+	failed := b.failures(list)
+	if len(failed) < b.limit.MaxFailures {
+		return ""
+	}
+	return fmt.Sprintf("the rollout stopped after %d %s (%s)", len(failed), plural(len(failed), "failure"),
+		strings.Join(failed, ", "))
 }
 
 // take takes the first slot that nobody has; nil = there is none.

@@ -54,7 +54,8 @@ func dimensions(osName string) map[string][]choice {
 		"nodes":    args("node", "count = 1", `for_each = toset(["one"])`),
 		"inherits": {{}, {name: "inherits", in: map[string]string{"profile": "inherits = profile.base",
 			"top": "profile \"base\" {\n labels = { \"example.com/base\" = \"x\" }\n}"}}},
-		"rollout": args("top", "rollout {\n max_unavailable = 2\n max_failures = 2\n}"),
+		"rollout": args("top", "rollout {\n max_unavailable = 2\n max_failures = 2\n}",
+			"rollout {\n max_unavailable = 2\n waves = [1, \"100%\"]\n pause = \"1s\"\n}"),
 		"language": args("top", "nodejoin { required_version = \">= 0.1.0-0\" }\nvariable \"port\" {\n"+
 			" type = number\n default = 80\n description = \"x\"\n sensitive = false\n validation {\n"+
 			" condition = var.port > 0\n error_message = \"A port.\"\n }\n}\nlocals { a = var.port }"),

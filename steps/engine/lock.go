@@ -98,11 +98,12 @@ func (s *Session) release(ctx context.Context, l kube.Lease) {
 }
 
 // The names of other Leases than the plan's have one of these after its name: those of a shard's run, of a Node that
-// the rollout has out of service, and of a node whose run has failed.
+// the rollout has out of service, of a node whose run has failed, and of how far the waves of the rollout are.
 const (
 	shardMark  = ".shard-"
 	slotMark   = ".slot-"
 	failedMark = ".failed-"
+	wavesMark  = ".waves-"
 )
 
 // ownLease is the name of the Lease of this run: that of the plan, or of its shard.
@@ -134,12 +135,13 @@ func (s *Session) beside(ctx context.Context, own kube.Lease) error {
 	return nil
 }
 
-// removeEnded removes the slots and failures of the plan whose time has run out. The Lease of a run stays until the
-// next one has reported it.
+// removeEnded removes the slots, failures and waves of the plan whose time has run out. The Lease of a run stays until
+// the next one has reported it.
 func (s *Session) removeEnded(ctx context.Context, list []kube.Lease) {
 	for _, l := range list {
 		rest, of := strings.CutPrefix(l.Name, leaseName(s.planName()))
-		if of && !l.Live(time.Now()) && (strings.HasPrefix(rest, slotMark) || strings.HasPrefix(rest, failedMark)) {
+		if of && !l.Live(time.Now()) && (strings.HasPrefix(rest, slotMark) ||
+			strings.HasPrefix(rest, failedMark) || strings.HasPrefix(rest, wavesMark)) {
 			s.release(ctx, l)
 		}
 	}

@@ -29,6 +29,7 @@ type rollout struct {
 	busy     int               // of those that take turns
 	failures int
 	budget   budget
+	wave     *wave
 }
 
 // takesTurn reports whether a host has something to do that takes its Node out of service,
@@ -54,6 +55,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 		out: map[*hostRun]bool{}}
 	r.changed = sync.NewCond(&r.mu)
 	r.budget = budget{Session: s, limit: s.limit()}
+	r.wave = &wave{budget: r.budget, limits: s.plan.Rollout.Limits}
 	var turns, others []*hostRun
 	for _, h := range s.hosts {
 		switch {
@@ -78,7 +80,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 			return
 		}
 		if err := r.countAway(ctx); err != nil {
-			r.hold(turns, "cannot read which Nodes are out of service: "+steps.AsError(err).Error())
+			r.hold(ctx, turns, "cannot read which Nodes are out of service: "+steps.AsError(err).Error())
 			return
 		}
 		r.turns(ctx, turns)
@@ -88,6 +90,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 		wait.Go(func() {
 			defer r.slots.give()
 			sum.Hosts[r.place[h]] = r.one(ctx, h)
+			r.wave.settle(ctx, sum.Hosts[r.place[h]])
 		})
 	}
 	wait.Wait()
@@ -106,13 +109,17 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	for i, h := range hosts {
-		why := r.turn(h)
-		done := func(bool) {}
+		done, why := func(bool) {}, r.wave.turn(ctx, h, func() string { return r.stopped(ctx) })
 		if why == "" {
-			done, why = r.budget.turn(ctx, h)
+			if why = r.turn(h); why == "" {
+				done, why = r.budget.turn(ctx, h)
+			}
+			if why != "" {
+				r.wave.giveUp(ctx, h.node.Name)
+			}
 		}
 		if why != "" {
-			r.hold(hosts[i:], why)
+			r.hold(ctx, hosts[i:], why)
 			return
 		}
 		r.slots.take()
@@ -123,6 +130,7 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			if err := guarded(func() { out = h.outNow(ctx) }); err != nil && res.Err == nil {
 				res.Err = err
 			}
+			r.wave.end(ctx, res)
 			done(res.failed())
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -140,19 +148,11 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 	}
 }
 
-// failed reports whether the run of the host counts as a failure of the rollout.
-func (s HostSummary) failed() bool {
-	if s.Err == nil {
-		return false
-	}
-	code := steps.AsError(s.Err).Code
-	return code != steps.CodeInterrupted && code != steps.CodeReboot
-}
-
 // limit is what the plan allows.
 func (s *Session) limit() plan.Rollout {
-	return plan.Rollout{MaxUnavailable: max(1, s.plan.Rollout.MaxUnavailable),
-		MaxFailures: max(1, s.plan.Rollout.MaxFailures)}
+	out := s.plan.Rollout
+	out.MaxUnavailable, out.MaxFailures = max(1, out.MaxUnavailable), max(1, out.MaxFailures)
+	return out
 }
 
 // one runs one host; a panic is its failure alone.
@@ -166,12 +166,16 @@ func (r *rollout) one(ctx context.Context, h *hostRun) (res HostSummary) {
 	return res
 }
 
-// hold leaves hosts for another run.
-func (r *rollout) hold(hosts []*hostRun, why string) {
+// hold leaves hosts for another run, which continues if this one was stopped.
+func (r *rollout) hold(ctx context.Context, hosts []*hostRun, why string) {
 	for _, h := range hosts {
+		sum := HostSummary{Node: h.node.Name, NotRun: ids(h.node.Steps), Held: why}
+		if ctx.Err() != nil {
+			sum.Held, sum.Err = "", steps.Interrupted("apply")
+		}
 		h.state("waiting", why)
 		r.mu.Lock()
-		r.sum.Hosts[r.place[h]] = HostSummary{Node: h.node.Name, NotRun: ids(h.node.Steps), Held: why}
+		r.sum.Hosts[r.place[h]] = sum
 		r.mu.Unlock()
 	}
 }
@@ -209,7 +213,7 @@ func (r *rollout) turn(h *hostRun) (why string) {
 		}
 		switch {
 		case r.failures >= limit.MaxFailures:
-			return fmt.Sprintf("the rollout stopped after %d %s", r.failures, plural(r.failures, "failure"))
+			return r.failed()
 		case r.busy < limit.MaxUnavailable && (r.out[h] || others < limit.MaxUnavailable):
 			r.busy++
 			r.out[h] = true
@@ -220,6 +224,28 @@ func (r *rollout) turn(h *hostRun) (why string) {
 		}
 		r.changed.Wait()
 	}
+}
+
+// failed says why no further host begins.
+func (r *rollout) failed() string {
+	return fmt.Sprintf("the rollout stopped after %d %s", r.failures, plural(r.failures, "failure"))
+}
+
+// stopped says why no further host begins, if that is so because hosts have failed, of this run or others.
+func (r *rollout) stopped(ctx context.Context) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures >= r.limit().MaxFailures {
+		return r.failed()
+	}
+	if !r.budget.shared() {
+		return ""
+	}
+	list, err := r.api.Leases(ctx, leaseName(r.planName())+".")
+	if err != nil {
+		return "" // its slot says so
+	}
+	return r.budget.stopped(list)
 }
 
 // names says who is out of service.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodejoin/steps"
 	"nodejoin/steps/kube"
 )
 
@@ -48,4 +49,13 @@ func plural(n int, s string) string {
 		return s
 	}
 	return s + "s"
+}
+
+// failed reports whether the run of the host counts as a failure of the rollout.
+func (s HostSummary) failed() bool {
+	if s.Err == nil {
+		return false
+	}
+	code := steps.AsError(s.Err).Code
+	return code != steps.CodeInterrupted && code != steps.CodeReboot
 }

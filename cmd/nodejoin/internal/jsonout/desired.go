@@ -36,6 +36,9 @@ type desiredCluster struct {
 type desiredRollout struct {
 	MaxUnavailable int `json:"max_unavailable"`
 	MaxFailures    int `json:"max_failures"`
+	// Waves are their sizes in Nodes; the last one repeats.
+	Waves []int   `json:"waves,omitempty"`
+	Pause float64 `json:"pause_seconds,omitempty"` // between two waves
 }
 
 // desiredArtifact is what the nodes of one platform install under one name.
@@ -84,7 +87,8 @@ type desiredStep struct {
 }
 
 func desiredOf(c *plan.Compiled) (*desired, error) {
-	out := &desired{Rollout: desiredRollout(c.Rollout), Artifacts: []desiredArtifact{},
+	out := &desired{Rollout: desiredRollout{c.Rollout.MaxUnavailable, c.Rollout.MaxFailures, c.Rollout.Sizes,
+		c.Rollout.Pause.Seconds()}, Artifacts: []desiredArtifact{},
 		Nodes: []desiredNode{}}
 	if v := c.Cluster; v != nil {
 		out.Cluster = &desiredCluster{v.Name, v.Version, v.Runtime, v.APIServer, v.CAHash != "", v.Source}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 )
@@ -30,10 +31,26 @@ func WritePlan(w io.Writer, r *engine.Report, o PlanOptions) {
 	if n := interrupted(r); n > 1 {
 		l := r.Rollout
 		text := fmt.Sprintf("Rollout: %d Nodes are interrupted, at most %d at once; after %d %s no other Node is started.",
-			n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure"))
+			n, l.MaxUnavailable, l.MaxFailures, plural(l.MaxFailures, "failure")) + waves(l)
 		fmt.Fprintln(w, Wrap(text, "", o.Width))
 	}
 	writeCounts(w, r, hosts, o)
+}
+
+// waves says how many Nodes each wave has.
+func waves(l plan.Rollout) string {
+	if len(l.Sizes) == 0 {
+		return ""
+	}
+	sizes := fmt.Sprint(l.Sizes[0])
+	for _, n := range l.Sizes[1:] {
+		sizes += fmt.Sprintf(", then %d", n)
+	}
+	text := fmt.Sprintf(" Waves of %s, and so on", sizes)
+	if l.Pause > 0 {
+		text += fmt.Sprintf(", with a pause of %s between them", l.Pause)
+	}
+	return text + "."
 }
 
 // writeHeads prints the names of hosts and what they are.
