@@ -63,14 +63,18 @@ var connectionSpecs = map[string]*eval.Spec{
 			"default known_hosts"},
 		{Name: "timeout", Typ: cty.String, Doc: "bound of one attempt to connect, for example \"30s\""},
 	}, Blocks: []*eval.Spec{becomeSpec}},
-	"winrm": {Name: "connection", Doc: "over WinRM: HTTPS with NTLM, for Windows machines without an SSH server",
+	"winrm": {Name: "connection",
+		Doc: "over WinRM: HTTPS with NTLM or Kerberos, for Windows machines without an SSH server",
 		Attrs: []eval.Attr{
 			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, which its certificate must be for"},
 			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986"},
 			{Name: "user", Typ: cty.String, Required: true,
-				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\""},
-			{Name: "password_env", Typ: cty.String, Required: true,
-				Doc: "environment variable of the controller that holds the password"},
+				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\"; with Kerberos \"user@REALM\", or " +
+					"\"user\" of the default realm"},
+			{Name: "auth", Typ: cty.String, Doc: "\"ntlm\" (default) or \"kerberos\", with the realms of the controller's " +
+				"krb5.conf; the service is HTTP/ and host"},
+			{Name: "password_env", Typ: cty.String, Doc: "environment variable of the controller that holds the password; " +
+				"with Kerberos it may be left out, then the tickets of kinit are used"},
 			{Name: "certificate_sha256", Typ: cty.String, Doc: "SHA-256 of the machine's certificate, 64 hex digits, " +
 				"with or without colons; no other certificate is accepted then"},
 			{Name: "ca_file", Typ: cty.String, Doc: "file with the CA certificates that sign the machine's, in PEM form; " +

@@ -1,6 +1,8 @@
 package block
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ func decodeWinRM(s *eval.Section) *WinRM {
 		s.Fail("ca_file", "arguments exclude each other", "A pinned certificate is the only one that is accepted, so "+
 			"ca_file has no effect. Remove one of the two.")
 	}
+	authWinRM(s, w)
 	if w.Port == httpPort {
 		s.Fail("port", "no encryption", "Port %d is WinRM over HTTP, which nodejoin does not use. Give the machine's "+
 			"WinRM a listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
@@ -37,6 +40,27 @@ func decodeWinRM(s *eval.Section) *WinRM {
 	}
 	withoutEffectWinRM(s, w)
 	return w
+}
+
+// authWinRM checks how the user logs in.
+func authWinRM(s *eval.Section, w *WinRM) {
+	methods := []string{"ntlm", "kerberos"}
+	auth := s.StrOr("auth", "ntlm")
+	w.Kerberos = auth == "kerberos"
+	_, notName := netip.ParseAddr(w.Host)
+	switch {
+	case !slices.Contains(methods, auth):
+		s.Fail("auth", "unknown value", "%q is not a value of %q. Use %s.%s", auth, "auth", eval.OneOf(methods),
+			eval.DidYouMean(auth, methods))
+	case w.Kerberos && notName == nil:
+		s.Fail("host", "address without service", "Kerberos knows machines by their names: the service of this one would "+
+			"be HTTP/%s, which no realm has. Write the name that the machine has in its domain.", w.Host)
+	case w.Kerberos && strings.Contains(w.User, `\`):
+		s.Fail("user", "invalid principal", "%q is a user in NTLM's form. Write it as Kerberos does: user@REALM.", w.User)
+	case !w.Kerberos && !s.Has("password_env") && !s.Misspelt("password_env") && !s.Misspelt("auth"):
+		s.FailAt(s.Block.DefRange, "missing argument", "NTLM needs a password. Name the environment variable of the "+
+			"controller that holds it with password_env, or use auth = \"kerberos\" and the tickets of kinit.")
+	}
 }
 
 // withoutEffectWinRM reports arguments for jump hosts that have no effect.

@@ -9,18 +9,20 @@ import (
 	"os"
 	"time"
 
+	"nodejoin/steps/transport/kerberos"
 	"nodejoin/steps/transport/wsman"
 )
 
-// WinRMConfig says how to reach a Windows machine over WinRM: HTTPS, with NTLM.
+// WinRMConfig says how to reach a Windows machine over WinRM: HTTPS, with NTLM or Kerberos.
 type WinRMConfig struct {
 	Target
 
 	Host string // name or address, for which the certificate is
 	Port int    // 0 = 5986
 	User string // "user", `DOMAIN\user` or "user@domain"
-	// PasswordEnv names the environment variable with the password.
+	// PasswordEnv names the environment variable with the password; with Kerberos "" = the tickets of kinit.
 	PasswordEnv string
+	Kerberos    bool // instead of NTLM
 	// CertificateSHA256 pins the machine's certificate, lower-case hex; CAFile names the CAs that sign it. Both "" =
 	// the CAs of the controller's system.
 	CertificateSHA256 string
@@ -35,28 +37,43 @@ type WinRMConfig struct {
 const DefaultWinRMPort = 5986
 
 // client is what the client of WS-Management needs.
-func (c WinRMConfig) client(name, addr string) (wsman.Config, error) {
-	w := wsman.Config{Addr: addr, User: c.User, Password: os.Getenv(c.PasswordEnv), Pin: c.CertificateSHA256}
-	if w.Password == "" {
+func (c WinRMConfig) client(name, addr string) (w wsman.Config, err error) {
+	w = wsman.Config{Addr: addr, User: c.User, Password: os.Getenv(c.PasswordEnv), Pin: c.CertificateSHA256}
+	if w.Password == "" && (!c.Kerberos || c.PasswordEnv != "") {
 		return w, &ConnectError{Reason: ReasonAuth, Host: name, Summary: "no password",
 			Detail: "the environment variable " + c.PasswordEnv + " is empty or not set",
 			Remedy: "set it to the password of " + c.User}
 	}
-	if c.CAFile == "" {
-		return w, nil
-	}
-	text, err := os.ReadFile(c.CAFile)
-	if err == nil {
-		w.CAs = x509.NewCertPool()
-		if !w.CAs.AppendCertsFromPEM(text) {
-			err = fmt.Errorf("%s has no certificate in PEM form", c.CAFile)
+	if c.CAFile != "" {
+		if w.CAs, err = c.authorities(name); err != nil {
+			return w, err
 		}
 	}
+	if !c.Kerberos {
+		return w, nil
+	}
+	k, err := kerberos.New(c.User, w.Password, c.Host)
 	if err != nil {
-		return w, &ConnectError{Reason: ReasonKey, Host: name, Summary: "the CA certificates cannot be read",
+		return w, &ConnectError{Reason: ReasonAuth, Host: name, Summary: "Kerberos cannot be used",
+			Detail: err.Error(), Err: err, Remedy: "check user, krb5.conf of the controller, and its tickets with klist; " +
+				"or name the variable with the password in password_env"}
+	}
+	w.Kerberos = k
+	return w, nil
+}
+
+// authorities are the CAs that sign the machine's certificate.
+func (c WinRMConfig) authorities(name string) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(c.CAFile)
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM form", c.CAFile)
+	}
+	if err != nil {
+		return nil, &ConnectError{Reason: ReasonKey, Host: name, Summary: "the CA certificates cannot be read",
 			Detail: err.Error(), Err: err, Remedy: "name a file of certificates in PEM form with ca_file"}
 	}
-	return w, nil
+	return pool, nil
 }
 
 // refusedWinRM says why there is no shell.
@@ -77,6 +94,10 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 		e.Summary, e.Detail = "the machine answers without TLS", fmt.Sprintf("port %d does not speak HTTPS", c.Port)
 		e.Remedy = fmt.Sprintf("give WinRM a listener for HTTPS with a certificate, by default on port %d; nodejoin does "+
 			"not use WinRM over HTTP", DefaultWinRMPort)
+	case errors.Is(err, wsman.ErrRefused) && c.Kerberos:
+		e.Reason, e.Summary = ReasonAuth, "login refused"
+		e.Remedy = "check the user and the password or the tickets (klist), that the realm has the service HTTP/" + c.Host +
+			", that the clocks agree, and that WinRM allows Negotiate: winrm get winrm/config/service/auth"
 	case errors.Is(err, wsman.ErrRefused):
 		e.Reason, e.Summary = ReasonAuth, "login refused"
 		e.Remedy = "check the user and the password in " + c.PasswordEnv + ", and that WinRM allows Negotiate: " +

@@ -18,9 +18,14 @@ func winrmChain(t *testing.T, changes ...func(*machine)) (*chain, *winrmMachine,
 	t.Helper()
 	jumps, m := newChain(t, changes...), newWinRM(t)
 	c := m.config(m.Addr)
-	c.Through = &SSHConfig{ConfigFile: "none", Jump: jumps.config.Jump, JumpKeys: jumps.config.JumpKeys,
-		Identity: jumps.config.Identity, KnownHosts: jumps.config.KnownHosts}
+	c.Through = jumps.through()
 	return jumps, m, c
+}
+
+// through are the jump hosts, and how to log in there.
+func (c *chain) through() *SSHConfig {
+	return &SSHConfig{ConfigFile: "none", Jump: c.config.Jump, JumpKeys: c.config.JumpKeys,
+		Identity: c.config.Identity, KnownHosts: c.config.KnownHosts}
 }
 
 // TestWinRMJumpHosts: the agent is carried in and works behind one jump host and behind two. The machine is connected

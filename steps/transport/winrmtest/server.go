@@ -41,6 +41,9 @@ type Server struct {
 	SHA256         string // of its certificate, hex
 	CA             []byte // its certificate, PEM
 
+	// Keytab is the file with the keys of a server that takes Kerberos, too; "" = it does not.
+	Keytab string
+
 	run    Run
 	silent atomic.Bool
 	http   *httptest.Server
@@ -50,17 +53,30 @@ type Server struct {
 
 // New starts a Server that ends with the test.
 func New(t *testing.T, user, password string, run Run) *Server {
+	s, err := Start(user, password, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a Server.
+func Start(user, password string, run Run) (*Server, error) {
 	s := &Server{User: user, Password: password, run: run, shells: map[string]*shell{}}
+	cert, err := s.certificate()
+	if err != nil {
+		return nil, err
+	}
 	s.http = httptest.NewUnstartedServer(s)
-	s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{s.certificate(t)}}
+	s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, loginKey{}, &login{ntlm: ntlm{user: user, password: password}})
 	}
 	s.http.StartTLS()
 	s.Addr = s.http.Listener.Addr().String()
-	t.Cleanup(s.Close)
-	return s
+	return s, nil
 }
 
 // Close ends its shells and connections.
@@ -84,10 +100,10 @@ func (s *Server) Shells() int {
 	return len(s.shells)
 }
 
-func (s *Server) certificate(t *testing.T) tls.Certificate {
+func (s *Server) certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		return tls.Certificate{}, err
 	}
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "winrm.test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
@@ -96,12 +112,12 @@ func (s *Server) certificate(t *testing.T) tls.Certificate {
 		DNSNames:    []string{"winrm.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		return tls.Certificate{}, err
 	}
 	sum := sha256.Sum256(der)
 	s.SHA256 = hex.EncodeToString(sum[:])
 	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // login is that of one connection.
@@ -164,6 +180,11 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 		return l.done || refuse("")
 	case err != nil || scheme != "Negotiate" && scheme != "NTLM":
 		return refuse("")
+	case scheme == "Negotiate" && s.Keytab != "" && !bytes.HasPrefix(token, []byte("NTLMSSP\x00")):
+		if l.done = kerberos(s.Keytab, s.User, token); !l.done {
+			return refuse("")
+		}
+		return true
 	case l.ntlm.challenge == nil:
 		challenge, err := l.ntlm.answer(token)
 		if err != nil {

@@ -31,6 +31,33 @@ except InvalidCredentialsError:
     print('refused')
 `
 
+// TestCurl: curl, which logs in with MIT's Kerberos and the tickets of kinit, opens a shell. So the server does not
+// only take what our client sends.
+func TestCurl(t *testing.T) {
+	kdc := winrmtest.NewKDC(t, "Administrator", "pass-word")
+	home := t.TempDir()
+	s := winrmtest.New(t, "Administrator", "pass-word", winrmtest.Cmd(home, home))
+	s.Keytab = kdc.Keytab
+	_, port, _ := strings.Cut(s.Addr, ":")
+	const create = `<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"><s:Header><To>x</To>` +
+		`<Action>http://schemas.xmlsoap.org/ws/2004/09/transfer/Create</Action><MessageID>uuid:1</MessageID>` +
+		`<ResourceURI>http://schemas.microsoft.com/wbem/wsman/1/windows/shell/cmd</ResourceURI></s:Header><s:Body>` +
+		`<Shell><InputStreams>stdin</InputStreams><OutputStreams>stdout stderr</OutputStreams></Shell></s:Body></s:Envelope>`
+	valid := kdc.Kinit(t, "Administrator", "pass-word")
+	for tickets, want := range map[string]string{valid: "<rsp:ShellId>", "none": "401"} {
+		cmd := exec.CommandContext(t.Context(), "curl", "-sk", "--negotiate", "-u", ":", "-w", "%{http_code}",
+			"-H", "Content-Type: application/soap+xml", "-d", create, "https://localhost:"+port+"/wsman")
+		cmd.Env = append(os.Environ(), "KRB5_CONFIG="+kdc.Conf, "KRB5CCNAME=FILE:"+tickets)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, want %s\n%s", err, want, out)
+		}
+	}
+	if n := s.Shells(); n != 1 {
+		t.Errorf("%d shells are open, want 1", n)
+	}
+}
+
 func TestPywinrm(t *testing.T) {
 	const python = "/usr/bin/python3"
 	if exec.Command(python, "-c", "import winrm").Run() != nil {

@@ -1,5 +1,5 @@
 // Package wsman runs commands on Windows machines by WS-Management (DMTF DSP0226) and its shells
-// (MS-WSMV), as winrs does: over HTTPS, with NTLM.
+// (MS-WSMV), as winrs does: over HTTPS, with NTLM or Kerberos.
 package wsman
 
 import (
@@ -26,6 +26,11 @@ type Config struct {
 	Addr     string // host and port
 	User     string // "user", `DOMAIN\user` or "user@domain"
 	Password string
+	// Kerberos logs connections in; nil = NTLM does, with the password. The client closes it.
+	Kerberos interface {
+		Token() ([]byte, error) // for one connection
+		Close()
+	}
 	// Pin is the SHA-256 of the machine's certificate, lower-case hex; "" = CAs sign it for the host of Addr.
 	Pin string
 	CAs *x509.CertPool // nil = those of the controller's system
@@ -113,6 +118,9 @@ func (c *Client) Close() {
 	for _, l := range c.lanes {
 		l.http.CloseIdleConnections()
 	}
+	if c.cfg.Kerberos != nil {
+		c.cfg.Kerberos.Close()
+	}
 }
 
 // maxReply bounds a reply, in bytes: MaxEnvelope with what XML may add.
@@ -149,8 +157,26 @@ func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) 
 // too (RFC 4559).
 var schemes = []string{"Negotiate", "NTLM"}
 
-// login logs the connection of a lane in by NTLM and makes the request.
+// login logs the connection of a lane in and makes the request.
 func (c *Client) login(ctx context.Context, l *lane, header http.Header, body []byte) (int, []byte, error) {
+	if c.cfg.Kerberos == nil {
+		return c.ntlm(ctx, l, header, body)
+	}
+	const scheme = "Negotiate"
+	if _, ok := challenge(header, scheme); !ok {
+		return 0, nil, fmt.Errorf("%w: the machine offers no Kerberos, but %q", ErrRefused,
+			strings.Join(header.Values("WWW-Authenticate"), ", "))
+	}
+	token, err := c.cfg.Kerberos.Token()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: Kerberos: %w", ErrRefused, err)
+	}
+	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(token))
+	return status, reply, err
+}
+
+// ntlm is login by NTLM.
+func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []byte) (int, []byte, error) {
 	scheme := ""
 	for _, s := range schemes {
 		if _, ok := challenge(header, s); ok && scheme == "" {

@@ -1,0 +1,94 @@
+package transport
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"nodejoin/steps/transport/winrmtest"
+	"nodejoin/steps/transport/wire"
+)
+
+// TestWinRMKerberos: the user logs in with a password or the tickets of kinit, to the KDC of Debian. Whatever stands
+// against that is an error that says what to check, without the password.
+func TestWinRMKerberos(t *testing.T) {
+	m := newWinRM(t)
+	m.place(t)
+	kdc := winrmtest.NewKDC(t, "Administrator", winrmPassword)
+	m.Keytab = kdc.Keytab
+	t.Setenv("KRB5_CONFIG", kdc.Conf)
+	tickets := kdc.Kinit(t, "Administrator", winrmPassword)
+	for name, tt := range map[string]struct {
+		change func(*WinRMConfig)
+		reason Reason // "" = it is accepted
+		says   string
+	}{
+		"password":  {func(*WinRMConfig) {}, "", ""},
+		"realm":     {func(c *WinRMConfig) { c.User = "Administrator@TEST.EXAMPLE" }, "", ""},
+		"tickets":   {func(c *WinRMConfig) { c.PasswordEnv = "" }, "", ""},
+		"jump host": {func(c *WinRMConfig) { c.Through, c.PasswordEnv = newChain(t).through(), "" }, "", ""},
+		"wrong password": {func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth,
+			"KRBMessage_Handling_Error"},
+		"unknown user": {func(c *WinRMConfig) { c.User = "guest" }, ReasonAuth, "KDC_ERR_C_PRINCIPAL_UNKNOWN"},
+		"other realm":  {func(c *WinRMConfig) { c.User = "Administrator@NO.EXAMPLE" }, ReasonAuth, "NO.EXAMPLE"},
+		"domain user":  {func(c *WinRMConfig) { c.User = `TEST\Administrator` }, ReasonAuth, "write user@REALM"},
+		"other's tickets": {func(c *WinRMConfig) { c.User, c.PasswordEnv = "guest", "" }, ReasonAuth,
+			"tickets of Administrator@TEST.EXAMPLE, not of guest@TEST.EXAMPLE"},
+		"no service": {func(c *WinRMConfig) { c.Host = "127.0.0.1" }, ReasonAuth, "KDC_ERR_S_PRINCIPAL_UNKNOWN"},
+		"no tickets": {func(c *WinRMConfig) {
+			c.PasswordEnv = ""
+			t.Setenv("KRB5CCNAME", tickets+".none")
+		}, ReasonAuth, "no such file"},
+		"tickets elsewhere": {func(c *WinRMConfig) {
+			c.PasswordEnv = ""
+			t.Setenv("KRB5CCNAME", "KEYRING:persistent:0")
+		}, ReasonAuth, "nodejoin reads files only"},
+		"not tickets": {func(c *WinRMConfig) {
+			c.PasswordEnv = ""
+			t.Setenv("KRB5CCNAME", "FILE:"+writeText(t, filepath.Join(t.TempDir(), "cc"),
+				"\x05\x04\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff"))
+		}, ReasonAuth, "does not give what Kerberos prescribes"},
+		"no configuration": {func(*WinRMConfig) { t.Setenv("KRB5_CONFIG", kdc.Conf+".none") }, ReasonAuth, "krb5.conf.none"},
+		"empty password":   {func(c *WinRMConfig) { c.PasswordEnv = "TEST_NONE" }, ReasonAuth, "TEST_NONE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TEST_WRONG", "another")
+			t.Setenv("KRB5_CONFIG", kdc.Conf)
+			t.Setenv("KRB5CCNAME", "FILE:"+tickets)
+			c := m.config(m.Addr)
+			c.Host, c.Kerberos = "localhost", true
+			tt.change(&c)
+			conn, err := DialWinRM(t.Context(), c, selfAgent)
+			if err == nil {
+				_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil)
+				_ = conn.Close()
+			}
+			var ce *ConnectError
+			switch {
+			case tt.reason == "" && err != nil, tt.reason != "" && !errors.As(err, &ce):
+				t.Fatalf("have %v, want reason %q", err, tt.reason)
+			case tt.reason == "":
+			case ce.Reason != tt.reason || !strings.Contains(ce.Error(), tt.says) || ce.Remedy == "":
+				t.Errorf("have %s %v; %s; want %s with %q", ce.Reason, ce, ce.Remedy, tt.reason, tt.says)
+			case strings.Contains(ce.Error()+ce.Remedy, winrmPassword):
+				t.Error("the error contains the password")
+			}
+		})
+	}
+	m.Keytab = ""
+	t.Setenv("KRB5CCNAME", "FILE:"+tickets)
+	c := m.config(m.Addr)
+	c.Host, c.Kerberos, c.PasswordEnv = "localhost", true, ""
+	conn, err := DialWinRM(t.Context(), c, selfAgent)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if ce := (*ConnectError)(nil); !errors.As(err, &ce) || ce.Reason != ReasonAuth {
+		t.Errorf("a server without Kerberos: %v, want that the login is refused", err)
+	}
+	if b, err := os.ReadFile(tickets); err != nil || len(b) == 0 {
+		t.Errorf("the tickets of kinit are gone: %v", err)
+	}
+}

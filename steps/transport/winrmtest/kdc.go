@@ -1,0 +1,101 @@
+package winrmtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// KDC is a Kerberos realm, TEST.EXAMPLE, of Debian's krb5-kdc.
+type KDC struct {
+	Conf   string // its krb5.conf, for KRB5_CONFIG
+	Keytab string // keys of HTTP/localhost
+	env    []string
+	dir    string
+}
+
+// NewKDC starts a KDC that ends with the test, with a user of this password. It skips the test where there is no KDC.
+func NewKDC(t *testing.T, user, password string) *KDC {
+	t.Helper()
+	const kdc = "/usr/sbin/krb5kdc"
+	if _, err := os.Stat(kdc); err != nil {
+		t.Skip("needs Debian's krb5-kdc")
+	}
+	dir := t.TempDir()
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.LocalAddr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	k := &KDC{Conf: filepath.Join(dir, "krb5.conf"), Keytab: filepath.Join(dir, "keytab"), dir: dir}
+	k.env = append(os.Environ(), "KRB5_CONFIG="+k.Conf, "KRB5_KDC_PROFILE="+filepath.Join(dir, "kdc.conf"))
+	for file, text := range map[string]string{
+		k.Conf: fmt.Sprintf("[libdefaults]\n default_realm = TEST.EXAMPLE\n dns_lookup_kdc = false\n rdns = false\n"+
+			" dns_canonicalize_hostname = false\n[realms]\n TEST.EXAMPLE = {\n  kdc = %s\n }\n"+
+			"[domain_realm]\n localhost = TEST.EXAMPLE\n", addr),
+		filepath.Join(dir, "kdc.conf"): fmt.Sprintf("[kdcdefaults]\n kdc_listen = %s\n kdc_tcp_listen = %s\n[realms]\n"+
+			" TEST.EXAMPLE = {\n  database_name = %[3]s/principal\n  key_stash_file = %[3]s/stash\n"+
+			"  acl_file = %[3]s/acl\n }\n[logging]\n kdc = FILE:%[3]s/kdc.log\n", port, port, dir),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.run(t, "/usr/sbin/kdb5_util", "create", "-s", "-r", "TEST.EXAMPLE", "-P", "master")
+	for _, query := range []string{"addprinc -requires_preauth -pw " + password + " " + user,
+		"addprinc -randkey HTTP/localhost", "addprinc -randkey HTTP/other", "ktadd -k " + k.Keytab + " HTTP/localhost"} {
+		k.run(t, "/usr/sbin/kadmin.local", "-r", "TEST.EXAMPLE", "-q", query)
+	}
+	cmd := exec.CommandContext(t.Context(), kdc, "-n")
+	cmd.Env, cmd.WaitDelay = k.env, 5*time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+			return k
+		}
+		if time.Now().After(end) {
+			log, _ := os.ReadFile(filepath.Join(dir, "kdc.log"))
+			t.Fatalf("the KDC does not listen: %v\n%s", err, log)
+		}
+	}
+}
+
+// Kinit gets tickets of a user and returns their file.
+func (k *KDC) Kinit(t *testing.T, user, password string) string {
+	t.Helper()
+	file := filepath.Join(k.dir, "tickets-"+user)
+	cmd := exec.CommandContext(t.Context(), "kinit", "-c", file, user)
+	cmd.Env = k.env
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the program, which reads it
+		_, _ = fmt.Fprintln(in, password)
+		_ = in.Close()
+	}()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("kinit: %v\n%s", err, out)
+	}
+	return file
+}
+
+func (k *KDC) run(t *testing.T, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = k.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, out)
+	}
+}

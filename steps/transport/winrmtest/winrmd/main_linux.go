@@ -1,0 +1,82 @@
+// Command winrmd is the server of package winrmtest for a machine in a Wine prefix, which the acceptance tests start.
+//
+// It reads the password of the user Administrator from the first line of standard input, prints its address and the
+// SHA-256 of its certificate in one line, and runs until its input ends. Command lines run in Wine's cmd.exe, but for
+// tar.exe, which Wine does not have.
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"nodejoin/steps/transport/winrmtest"
+)
+
+func main() {
+	if err := serve(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "winrmd:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(prefix string) error {
+	in := bufio.NewReader(os.Stdin)
+	password, err := in.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read the password: %w", err)
+	}
+	m := machine{env: append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=",
+		"WINEDLLOVERRIDES=mscoree,mshtml="),
+		home: filepath.Join(prefix, "drive_c", "users", "Administrator")}
+	if err := os.MkdirAll(m.home, 0o755); err != nil {
+		return err
+	}
+	s, err := winrmtest.Start("Administrator", strings.TrimSuffix(password, "\n"), m.run)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	fmt.Println(s.Addr, s.SHA256)
+	_, err = io.Copy(io.Discard, in)
+	return err
+}
+
+// machine is the machine in a prefix.
+type machine struct {
+	home string // folder of the user, where command lines start
+	env  []string
+}
+
+func (m machine) run(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+	argv := []string{"wine", "cmd.exe", "/c", line}
+	if args, ok := strings.CutPrefix(line, "tar.exe "); ok {
+		argv = append([]string{"tar"}, strings.Fields(strings.ReplaceAll(args, `\`, "/"))...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.home, m.env, out, errs, 5*time.Second
+	// The end of a shell ends what it started, as its job does on Windows.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(errs, err)
+		return 1
+	}
+	go func() { // ends with the command, whose input the server closes
+		_, _ = io.Copy(stdin, in)
+		_ = stdin.Close()
+	}()
+	_ = cmd.Wait()
+	return max(cmd.ProcessState.ExitCode(), 0)
+}
