@@ -89,8 +89,11 @@ func briefly(write func()) {
 func execute(ctx context.Context, a *app, args []string) int {
 	code := executed(ctx, a, args)
 	a.agentsStay()
-	if a.parallel.choice != nil {
-		a.log.Parallel(a.parallel.choice.String())
+	if c := a.parallel.choice; c != nil {
+		a.log.Parallel(c.String())
+		if c.Grown() && !a.json && a.display != "quiet" {
+			fmt.Fprintln(a.term.Err, "--parallel auto:", c)
+		}
 	}
 	if err := a.log.End(code); err != nil {
 		fmt.Fprintln(a.term.Err, "nodejoin:", ui.CleanLine(err.Error()))

@@ -52,15 +52,7 @@ type fleetReport struct {
 func TestFleet(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
-	b := newLinuxBed(ctx, t, false)
-	mustApply(ctx, t, writePlan(t, b.head(), b.linuxHost()))
-	importImages(ctx, t, b.machine)
-	b.importNodejoin(ctx)
-	if err := b.cluster.StartScheduler(); err != nil {
-		t.Fatal(err)
-	}
-	startDNS(ctx, t, b.cluster, b.machine.Gateway())
-	b.serveAPI(ctx)
+	b := newFleetBed(ctx, t)
 	plan := b.fleetPlan(ctx)
 	args := []string{"--kubeconfig", b.cluster.Kubeconfig, "--namespace", "fleets", "--name", "tools"}
 	start := append([]string{"apply", plan, "--auto-approve", "--image", fleetImage, "--shards", fmt.Sprint(fleetShards),

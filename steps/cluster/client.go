@@ -19,6 +19,7 @@ type client struct {
 	coord leasesClient
 	any   rest.Interface // objects of any kind, by path
 	kinds served
+	nodes nodeList
 	// config is that of connections that are upgraded to streams.
 	config *rest.Config
 }

@@ -104,5 +104,6 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	if k.any, err = rest.UnversionedRESTClientForConfigAndClient(raw, h); err != nil {
 		return nil, err
 	}
+	k.nodes.all, k.nodes.changes, k.nodes.nodeOf = k.listNodes, k.watchNodes, k.nodeOf
 	return k, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"nodejoin/steps/kube"
 )
@@ -25,21 +27,34 @@ const listLimit = 500
 
 // Nodes lists all Nodes.
 func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
-	var out []kube.Node
+	out, _, err := k.listNodes(ctx)
+	return out, err
+}
+
+// listNodes also returns the version of the list, from which on it can be watched.
+func (k *client) listNodes(ctx context.Context) (out []kube.Node, version string, err error) {
 	o := metav1.ListOptions{Limit: listLimit}
 	for {
 		list, err := k.core.Nodes().List(ctx, o)
 		if err != nil {
-			return nil, k.fail(ctx, "listing the Nodes", err)
+			return nil, "", k.fail(ctx, "listing the Nodes", err)
 		}
 		for i := range list.Items {
 			out = append(out, k.nodeOf(&list.Items[i]))
 		}
 		if o.Continue = list.Continue; o.Continue == "" {
 			slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
-			return out, nil
+			return out, list.ResourceVersion, nil
 		}
 	}
+}
+
+// watchNodes watches the Nodes for a while, from a version of their list on.
+func (k *client) watchNodes(ctx context.Context, version string) (watch.Interface, error) {
+	seconds := int64(watchFor / time.Second)
+	nodes := k.core.Nodes()
+	return nodes.of(nodes.rest.Get()).VersionedParams(&metav1.ListOptions{Watch: true, ResourceVersion: version,
+		AllowWatchBookmarks: true, TimeoutSeconds: &seconds}, nodes.params).Watch(ctx)
 }
 
 // Pods lists the pods of a node.
@@ -145,6 +160,7 @@ func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
 // schedulable reads a Node and sends the merge patch that want returns, none for nil. If another writer, such
 // as a heartbeat, comes in between, it reads again.
 func (k *client) schedulable(ctx context.Context, what, node string, want func(*corev1.Node) any) error {
+	k.nodes.wrote(node)
 	return k.fail(ctx, what, retryConflict(func() error {
 		n, err := k.core.Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
@@ -169,6 +185,7 @@ func (k *client) DeleteNode(ctx context.Context, name, uid string) error {
 	if uid == "" {
 		return fmt.Errorf("%s: %w: its UID is not known", what, kube.ErrChanged)
 	}
+	k.nodes.wrote(name)
 	id := types.UID(uid)
 	err := k.core.Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}})
 	if apierrors.IsConflict(err) && !isForeign(err) {

@@ -46,14 +46,20 @@ func answer(r rest.Result) ([]byte, error) {
 	return r.Raw()
 }
 
-// Node reads one Node.
+// Node reads one Node, or takes it from the list of all.
 func (k *client) Node(ctx context.Context, name string) (kube.Node, error) {
+	if n, ok := k.nodes.find(ctx, name); ok {
+		return n, nil
+	}
 	n, err := k.core.Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return kube.Node{}, k.fail(ctx, "reading the Node "+name, err)
 	}
 	return k.nodeOf(n), nil
 }
+
+// Close ends the watch of the Nodes.
+func (k *client) Close() { k.nodes.close() }
 
 func (k *client) nodeOf(n *corev1.Node) kube.Node {
 	out := kube.Node{Name: n.Name, UID: string(n.UID), Labels: n.Labels, Annotations: n.Annotations, PodCIDR: podCIDR(n),
@@ -120,6 +126,7 @@ func (k *client) setMetadata(ctx context.Context, node, field string, set map[st
 	if err != nil {
 		return err
 	}
+	k.nodes.wrote(node)
 	_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
 	return err
 }
@@ -134,6 +141,7 @@ var conflictPace = wait.Backoff{Steps: 12, Duration: 10 * time.Millisecond, Fact
 // list is unchanged since it was read, and is built again if another writer changed it; writers of other
 // fields (heartbeats) do not matter.
 func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
+	k.nodes.wrote(node)
 	var before []json.RawMessage
 	conflict := func(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errTaintsChanged) }
 	err := retry.OnError(conflictPace, conflict, func() error {

@@ -97,6 +97,9 @@ func (s *Session) Close() {
 	for _, h := range s.hosts {
 		h.disconnect()
 	}
+	if s.api != nil {
+		s.api.Close()
+	}
 }
 
 func (s *Session) emit(e event.Event) {

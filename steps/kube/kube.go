@@ -97,6 +97,8 @@ type API interface {
 	// DeleteNode removes the Node with this UID. It is not an error if it is absent; another Node of that name
 	// is ErrChanged.
 	DeleteNode(ctx context.Context, name, uid string) error
+	// Close ends what goes on in the background. Calls may still be made.
+	Close()
 }
 
 // Info is what a node needs to know about the cluster.

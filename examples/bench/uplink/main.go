@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"nodejoin/examples/internal/farhosts"
 )
 
 func main() {
@@ -77,7 +79,7 @@ func run(ctx context.Context) (err error) {
 		for _, warm := range []bool{false, true} {
 			var best *result
 			for range *runs {
-				r, err := measure(ctx, filepath.Join(dir, "bed"), *hosts, newLink(*rtt, *rate), warm, join)
+				r, err := measure(ctx, filepath.Join(dir, "bed"), *hosts, farhosts.NewLink(*rtt, *rate), warm, join)
 				if err != nil {
 					return err
 				}
@@ -99,25 +101,26 @@ type result struct {
 }
 
 // measure runs join on a new bed, warm = with the agents there already.
-func measure(ctx context.Context, dir string, hosts int, link *link, warm bool,
+func measure(ctx context.Context, dir string, hosts int, link *farhosts.Link, warm bool,
 	join func(env []string) error) (r *result, err error) {
-	bed, err := newBed(ctx, dir, hosts, link)
+	bed, err := farhosts.New(ctx, farhosts.Options{Dir: dir, Real: hosts, Link: link})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, bed.close()) }()
+	defer func() { err = errors.Join(err, bed.Close()) }()
 	if warm {
-		if err := join(append(bed.env(), "HP_PHASE=agents")); err != nil {
+		if err := join(append(bed.Env(), "HP_PHASE=agents")); err != nil {
 			return nil, err
 		}
 	}
-	link.reset()
+	link.Reset()
 	began := time.Now()
-	if err := join(bed.env()); err != nil {
+	if err := join(bed.Env()); err != nil {
 		return nil, err
 	}
-	return &result{time.Since(began), float64(link.up.bytes.Load()) / 1e6, float64(link.down.bytes.Load()) / 1e6,
-		link.conns.Load()}, nil
+	r = &result{took: time.Since(began)}
+	r.up, r.down, r.conns = link.Used()
+	return r, nil
 }
 
 // apply runs nodejoin by run.sh.

@@ -27,6 +27,9 @@ type ClusterConfig struct {
 
 var _ kube.API = (*Cluster)(nil)
 
+// Close does nothing: all state is in files.
+func (k *Cluster) Close() {}
+
 // OpenCluster opens a cluster and creates it if it is missing. If another process uses the cluster, it waits
 // until ctx ends.
 func OpenCluster(ctx context.Context, c ClusterConfig) (*Cluster, error) {

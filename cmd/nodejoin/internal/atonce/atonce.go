@@ -81,6 +81,13 @@ func (c *Choice) More() bool {
 	return true
 }
 
+// Grown reports whether there were more than in the beginning.
+func (c *Choice) Grown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now > First
+}
+
 func (c *Choice) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,7 +47,7 @@ func TestMore(t *testing.T) {
 			t.Errorf("%d, load %.1f: %v", i, s.load, got)
 		}
 	}
-	if c.now != First+2 {
+	if c.now != First+2 || !c.Grown() {
 		t.Error(c)
 	}
 }

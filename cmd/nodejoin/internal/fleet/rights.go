@@ -22,7 +22,7 @@ type Rule struct {
 
 // everyRun are the rights that a run over any plan needs in the whole cluster.
 var everyRun = []Rule{
-	{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "patch"}},
+	{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "patch", "watch"}},
 	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
 	{Groups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
 	{Groups: []string{""}, Resources: []string{"services", "events"}, Verbs: []string{"list"}},

@@ -55,6 +55,8 @@ type Options struct {
 	Kubeadm bool
 	// Audit has the API server log all requests.
 	Audit bool
+	// NodeGrace is how long a Node whose kubelet says nothing stays Ready; 0 = as Kubernetes has it.
+	NodeGrace time.Duration
 	// DualStack gives pods and services networks of IPv6 as well.
 	DualStack bool
 }
@@ -215,13 +217,18 @@ func (c *Cluster) startControllers(port int) error {
 			"certificatesigningrequest-approving-controller")
 	}
 	pods, services := c.opts.networks()
-	return c.run("kube-controller-manager", "--kubeconfig="+config, "--controllers="+strings.Join(controllers, ","),
+	var grace []string
+	if c.opts.NodeGrace > 0 {
+		grace = []string{"--node-monitor-grace-period=" + c.opts.NodeGrace.String()}
+	}
+	return c.run("kube-controller-manager", append(grace, "--kubeconfig="+config,
+		"--controllers="+strings.Join(controllers, ","),
 		"--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"), "--root-ca-file="+
 			c.path("ca.crt"),
 		"--service-account-private-key-file="+c.path("sa.key"), "--use-service-account-credentials=false",
 		"--leader-elect=false",
 		"--allocate-node-cidrs=true", "--cluster-cidr="+pods, "--service-cluster-ip-range="+services,
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "-v=2")...)
 }
 
 // StartScheduler starts the scheduler, for tests whose pods name no node.

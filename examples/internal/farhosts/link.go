@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package farhosts
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// link is what connections of all hosts share.
-type link struct {
+// Link is what connections of all hosts share: it delays, and is as fast for all of them together as it is.
+type Link struct {
 	delay    time.Duration // one way
 	up, down direction     // to the hosts, and from them
 	conns    atomic.Int64
@@ -25,16 +25,25 @@ type direction struct {
 	busy    time.Time // until when the wire is
 }
 
-func newLink(rtt time.Duration, rate float64) *link {
-	l := &link{delay: rtt / 2}
-	l.up.perByte, l.down.perByte = 1e3/rate, 1e3/rate
+// NewLink is a link with a round-trip time and a speed in each direction, in MB/s; 0 = no limit.
+func NewLink(rtt time.Duration, rate float64) *Link {
+	l := &Link{delay: rtt / 2}
+	if rate > 0 {
+		l.up.perByte, l.down.perByte = 1e3/rate, 1e3/rate
+	}
 	return l
 }
 
-func (l *link) reset() {
+// Reset starts the counters again.
+func (l *Link) Reset() {
 	l.up.bytes.Store(0)
 	l.down.bytes.Store(0)
 	l.conns.Store(0)
+}
+
+// Used is what crossed the link since the last Reset: MB to the hosts and from them, and connections.
+func (l *Link) Used() (up, down float64, conns int64) {
+	return float64(l.up.bytes.Load()) / 1e6, float64(l.down.bytes.Load()) / 1e6, l.conns.Load()
 }
 
 // send is when n bytes have left.
@@ -49,8 +58,8 @@ func (d *direction) send(n int) time.Time {
 	return d.busy
 }
 
-// serve carries connections that l accepts to target until l is closed.
-func (l *link) serve(ctx context.Context, listener net.Listener, target string) {
+// Serve carries connections that l accepts to target until l is closed.
+func (l *Link) Serve(ctx context.Context, listener net.Listener, target string) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for {
@@ -75,7 +84,7 @@ type chunk struct {
 }
 
 // carry carries one direction of a connection; first is what its first bytes wait for.
-func (l *link) carry(dst, src net.Conn, d *direction, first time.Duration) {
+func (l *Link) carry(dst, src net.Conn, d *direction, first time.Duration) {
 	queue := make(chan chunk, 1<<14)
 	ended := make(chan struct{})
 	go func() {

@@ -1,0 +1,183 @@
+//go:build linux
+
+package farhosts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	gssh "github.com/gliderlabs/ssh"
+
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/host"
+	"nodejoin/steps/host/sandbox"
+	"nodejoin/steps/transport/agent"
+	"nodejoin/steps/transport/sshtest"
+	"nodejoin/steps/transport/wire"
+)
+
+// Call is a mutating call that a cheap host has answered. Err is empty if it was made.
+type Call struct {
+	Time        time.Time
+	Host        string
+	Op, Subject string
+	Err         string `json:",omitempty"`
+	OfNodejoin  bool   `json:",omitempty"` // it is about nodejoin's own folder
+}
+
+// serving is the command line that starts an agent, after one that unpacks it from standard input where it has to be
+// sent first.
+var serving = regexp.MustCompile(`^(?:(sh -c '.* head -c ([0-9]+) .*') && )?\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)
+
+// serveCheap makes the SSH server of all cheap hosts. They have one home folder, so an agent is sent once for all of
+// them. It takes any key.
+func (b *Bed) serveCheap(ctx context.Context) {
+	b.cheap = &gssh.Server{
+		PublicKeyHandler: func(gssh.Context, gssh.PublicKey) bool { return true },
+		Handler:          func(s gssh.Session) { b.session(ctx, s) },
+		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) {
+			sshtest.ServeSFTP(s, b.path("home"))
+		}},
+	}
+	b.cheap.AddHostKey(b.signer)
+}
+
+// startCheap returns the port of a cheap host at this end of the link.
+func (b *Bed) startCheap(ctx context.Context, h Host) (port int, err error) {
+	address := b.opt.Address
+	if b.opt.Link != nil {
+		address = "127.0.0.1"
+	}
+	l, err := b.listen(ctx, address)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(b.path("home"), 0o700); err != nil {
+		return 0, err
+	}
+	port = l.Addr().(*net.TCPAddr).Port
+	b.ports.Store(port, h.Name)
+	b.serving.Go(func() { _ = b.cheap.Serve(l) }) // until it is closed
+	if b.opt.Link != nil {
+		return b.front(ctx, l.Addr().String())
+	}
+	return port, nil
+}
+
+// Sandbox opens the machine of a cheap host; data is nodejoin's folder there, and may be empty.
+func (b *Bed) Sandbox(ctx context.Context, name, data string) (*sandbox.Host, error) {
+	return sandbox.Open(ctx, sandbox.Config{Path: b.path(name), OS: "linux", Hostname: name, DataDir: data})
+}
+
+// session starts an agent, which is this process. It runs nothing else: an agent of its own would change this machine.
+func (b *Bed) session(ctx context.Context, s gssh.Session) {
+	at, ok := b.ports.Load(s.LocalAddr().(*net.TCPAddr).Port)
+	m := serving.FindStringSubmatch(s.RawCommand())
+	if !ok || m == nil {
+		fmt.Fprintf(s.Stderr(), "this host runs agents of nodejoin, and nothing else: %s\n", s.RawCommand())
+		_ = s.Exit(notFound)
+		return
+	}
+	err := b.unpack(ctx, s, m[1], m[2])
+	var digest string
+	if err == nil {
+		digest, err = b.agent(m[3])
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		_ = s.Exit(notFound)
+		return
+	}
+	if err == nil {
+		err = b.serve(ctx, s, at.(string), digest, m[4])
+	}
+	code := 0
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(s.Stderr(), err)
+		code = 1
+	}
+	_ = s.Exit(code)
+}
+
+// notFound is the exit status of a shell that finds no program.
+const notFound = 127
+
+// unpack runs the command line that unpacks an agent, with the bytes that are for it.
+func (b *Bed) unpack(ctx context.Context, s gssh.Session, line, size string) error {
+	if line == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(size, 10, 64)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd.Dir, cmd.Stdin = b.path("home"), io.LimitReader(s, n)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("unpack the agent: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// agent is the sha256 of an agent that was sent.
+func (b *Bed) agent(name string) (digest string, err error) {
+	if d, ok := b.agents.Load(name); ok {
+		return d.(string), nil
+	}
+	f, err := os.Open(filepath.Join(b.path("home"), ".nodejoin", "agent", name))
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	digest = hex.EncodeToString(h.Sum(nil))
+	if strings.Contains(name, digest[:16]) { // it was sent to its end
+		b.agents.Store(name, digest)
+	}
+	return digest, nil
+}
+
+// serve is the agent on a cheap host. The lock of the machine's runs is beside the sandbox.
+func (b *Bed) serve(ctx context.Context, s gssh.Session, name, digest, dataHex string) error {
+	raw, err := hex.DecodeString(dataHex)
+	if err != nil {
+		return err
+	}
+	data, _, _ := strings.Cut(string(raw), "\n")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.Context(), cancel)()
+	box, err := b.Sandbox(ctx, name, data)
+	if err != nil {
+		return err
+	}
+	h := host.Around(box, func(op, subject string, call func() error) error {
+		err := call()
+		if b.opt.Called != nil {
+			c := Call{Time: time.Now(), Host: name, Op: op, Subject: subject, OfNodejoin: subject == box.LockDir() ||
+				subject == data || strings.HasPrefix(subject, data+"/")}
+			if err != nil {
+				c.Err = err.Error()
+			}
+			b.opt.Called(c)
+		}
+		return err
+	})
+	return agent.Serve(ctx, s, s, agent.Options{Host: h, DataDir: box.LockDir(),
+		Artifacts: artifact.New(artifact.Options{MachineEnv: box.MachineEnv}),
+		Hello:     wire.Hello{Protocol: wire.Protocol, Version: "cheap", OS: "linux", Arch: "amd64", Digest: digest}})
+}
