@@ -19,7 +19,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-func artifact(t *testing.T, size int) steps.Source {
+func artifact(t testing.TB, size int) steps.Source {
 	t.Helper()
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // it never fails

@@ -39,7 +39,7 @@ func (c *calls) count(method string) int {
 }
 
 // wantStaged checks that the machine has the artifact.
-func (m *winrmMachine) wantStaged(t *testing.T, src steps.Source) {
+func (m *winrmMachine) wantStaged(t testing.TB, src steps.Source) {
 	t.Helper()
 	path := filepath.Join(m.drive, "data", "blobs", src.SHA256)
 	if have, err := fileDigest(path); err != nil || have != src.SHA256 {

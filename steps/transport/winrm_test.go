@@ -30,7 +30,7 @@ type winrmMachine struct {
 }
 
 // newWinRM starts a server; the options change how it runs commands.
-func newWinRM(t *testing.T, options ...func(winrmtest.Run) winrmtest.Run) *winrmMachine {
+func newWinRM(t testing.TB, options ...func(winrmtest.Run) winrmtest.Run) *winrmMachine {
 	m := &winrmMachine{home: t.TempDir(), drive: t.TempDir()}
 	run := winrmtest.Cmd(m.home, m.drive)
 	for _, o := range options {
@@ -49,7 +49,7 @@ func (m *winrmMachine) config(addr string) WinRMConfig {
 }
 
 // place puts the agent where nodejoin would carry it.
-func (m *winrmMachine) place(t *testing.T) {
+func (m *winrmMachine) place(t testing.TB) {
 	t.Helper()
 	self, digest, err := selfAgent(t.Context(), "windows", "amd64")
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *winrmMachine) place(t *testing.T) {
 	}
 }
 
-func (m *winrmMachine) dial(t *testing.T, c WinRMConfig) Conn {
+func (m *winrmMachine) dial(t testing.TB, c WinRMConfig) Conn {
 	t.Helper()
 	conn, err := DialWinRM(t.Context(), c, selfAgent)
 	if err != nil {

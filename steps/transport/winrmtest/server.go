@@ -52,7 +52,7 @@ type Server struct {
 }
 
 // New starts a Server that ends with the test.
-func New(t *testing.T, user, password string, run Run) *Server {
+func New(t testing.TB, user, password string, run Run) *Server {
 	s, err := Start(user, password, run)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package winrmtest_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,48 @@ try:
 except InvalidCredentialsError:
     print('refused')
 `
+
+// TestMasterzen: masterzen/winrm, a Go client in a module of its own, finds the same as pywinrm, and sends input. It
+// fetches modules, so it runs only where NODEJOIN_TEST_RELEASE is set.
+func TestMasterzen(t *testing.T) {
+	if os.Getenv("NODEJOIN_TEST_RELEASE") == "" {
+		t.Skip("fetches modules; set NODEJOIN_TEST_RELEASE")
+	}
+	home := t.TempDir()
+	s := winrmtest.New(t, "Administrator", "pass-wörd", winrmtest.Cmd(home, home))
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, s.CA, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "masterzen")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("testdata", "masterzen")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(t.TempDir(), "sent")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 50000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	archive := exec.CommandContext(t.Context(), "tar", "-cz", "-C", filepath.Dir(file), "sent")
+	sent, err := archive.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, s.Addr, "pass-wörd", ca)
+	cmd.Stdin = bytes.NewReader(sent)
+	out, err := cmd.CombinedOutput()
+	if want := "0  false\n0 b false\n1  true\n0 \ntrue\n"; err != nil || string(out) != want {
+		t.Fatalf("%v\nhave:\n%s\nwant:\n%s", err, out, want)
+	}
+	if have, err := os.Stat(filepath.Join(home, "a", "sent")); err != nil || have.Size() != 500000 {
+		t.Errorf("the input did not arrive: %v", err)
+	}
+	if n := s.Shells(); n != 0 {
+		t.Errorf("%d shells are left", n)
+	}
+}
 
 // TestCurl: curl, which logs in with MIT's Kerberos and the tickets of kinit, opens a shell. So the server does not
 // only take what our client sends.

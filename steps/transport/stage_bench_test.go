@@ -1,0 +1,46 @@
+package transport
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// BenchmarkStage sends the 171 MB that a join takes to a machine, over loopback: by SFTP; fetched by the machine over
+// WinRM; and in parts through WinRM's shell.
+func BenchmarkStage(b *testing.B) {
+	src := artifact(b, 171e6)
+	stage := func(b *testing.B, conn Conn, folder string) {
+		b.SetBytes(171e6)
+		if err := conn.Stage(b.Context(), artifact(b, 1), nil); err != nil { // the agent is there
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			b.StopTimer()
+			_ = os.Remove(filepath.Join(folder, "blobs", src.SHA256)) // of the last turn
+			b.StartTimer()
+			if err := conn.Stage(b.Context(), src, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("SFTP", func(b *testing.B) {
+		m := newMachine(b)
+		m.place(b)
+		stage(b, m.dial(b, m.config(m.addr)), m.dir)
+	})
+	winrm := func(b *testing.B) (*winrmMachine, Conn) {
+		m := newWinRM(b)
+		m.place(b)
+		return m, m.dial(b, m.config(m.Addr))
+	}
+	b.Run("fetched", func(b *testing.B) {
+		m, conn := winrm(b)
+		stage(b, conn, filepath.Join(m.drive, "data"))
+	})
+	b.Run("in parts", func(b *testing.B) {
+		m, conn := winrm(b)
+		conn.(*winrmConn).unreached = true
+		stage(b, conn, filepath.Join(m.drive, "data"))
+	})
+}
