@@ -14,8 +14,11 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
+// outsideName is a name outside of the cluster.
+const outsideName = "outside.example"
+
 // startDNS resolves the names of services, as CoreDNS does, at an address of this machine, and creates the
-// service kube-dns for it.
+// service kube-dns for it. outsideName is that address.
 func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, address string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(address, "0"))
@@ -32,7 +35,7 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 			if err != nil {
 				return // closed
 			}
-			if answer := answerDNS(ctx, c, packet[:n]); answer != nil {
+			if answer := answerDNS(ctx, c, packet[:n], net.ParseIP(address)); answer != nil {
 				_, _ = conn.WriteTo(answer, from) // the client retries
 			}
 		}
@@ -54,9 +57,9 @@ func startDNS(ctx context.Context, t *testing.T, c *controlplane.Cluster, addres
 	}
 }
 
-// answerDNS answers a question for a name below svc.cluster.local. It returns nil if the packet is not a
-// question.
-func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []byte {
+// answerDNS answers a question for a name below svc.cluster.local, or for outsideName, which is at outside. It returns
+// nil if the packet is not a question.
+func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte, outside net.IP) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(packet) != nil || len(m.Questions) != 1 {
 		return nil
@@ -65,13 +68,17 @@ func answerDNS(ctx context.Context, c *controlplane.Cluster, packet []byte) []by
 	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionDesired: m.RecursionDesired,
 		RecursionAvailable: true, RCode: dnsmessage.RCodeNameError}
 	m.Additionals = nil
+	var ip net.IP
 	if name, ok := strings.CutSuffix(q.Name.String(), ".svc.cluster.local."); ok {
-		if ip := addressOf(ctx, c, strings.Split(name, ".")); ip != nil {
-			m.RCode = dnsmessage.RCodeSuccess
-			if q.Type == dnsmessage.TypeA {
-				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type,
-					Class: q.Class, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte(ip)}}}
-			}
+		ip = addressOf(ctx, c, strings.Split(name, "."))
+	} else if q.Name.String() == outsideName+"." {
+		ip = outside.To4()
+	}
+	if ip != nil {
+		m.RCode = dnsmessage.RCodeSuccess
+		if q.Type == dnsmessage.TypeA {
+			m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type,
+				Class: q.Class, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte(ip)}}}
 		}
 	}
 	answer, err := m.Pack()

@@ -55,12 +55,12 @@ func processWith(t *testing.T, texts ...string) int {
 	})
 }
 
-// processOf is the process of a program of the machine, "kubelet.exe".
+// processOf is the process of a program of a node, "kubelet" or "kubelet.exe".
 func processOf(t *testing.T, program string) int {
 	t.Helper()
 	return process(t, "the program "+program, func(line string) bool {
 		path, _, _ := strings.Cut(line, "\x00")
-		return strings.HasSuffix(path, `\`+program)
+		return path[strings.LastIndexAny(path, `/\`)+1:] == program
 	})
 }
 

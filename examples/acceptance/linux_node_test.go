@@ -22,6 +22,7 @@ import (
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 	"nodejoin/examples/acceptance/internal/mirror"
+	"nodejoin/examples/acceptance/internal/netproxy"
 )
 
 const (
@@ -336,19 +337,28 @@ func (b *linuxBed) wantRestarted(ctx context.Context, service string) {
 
 // TestMixedCluster: one apply of one plan joins a Linux machine over OpenSSH and a
 // Windows machine under Wine to one cluster. The kubelets of both log in at a registry with the real credential
-// provider of Amazon ECR.
+// provider of Amazon ECR. The programs of the Linux one go on when their tokens are renewed.
 func TestMixedCluster(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
-	b := newLinuxBed(ctx, t, false)
+	b := newLinuxBedWith(ctx, t, false, controlplane.Options{Audit: true})
+	toAPI, err := netproxy.StartAt(b.machine.Gateway(), strings.TrimPrefix(b.cluster.URL, "https://"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(toAPI.Close)
 	e := b.startECR(ctx)
 	before := b.snapshot()
 	w := newBed(ctx, t, b.cluster)
-	args := writePlan(t, e.plan(t, b.head(), b.linuxHost(), w.windowsHost()))
+	head := strings.Replace(b.head(), b.cluster.URL, fmt.Sprintf("https://%s:%d", b.machine.Gateway(), toAPI.Port()), 1)
+	args := writePlan(t, e.plan(t, head, b.linuxHost(), w.windowsHost()))
 	first := mustApply(ctx, t, args)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	w.wantJoined(ctx)
 	b.wantLinuxNode(ctx, "cgroupfs")
+	renewal := ageTokens(t, b.cluster, toAPI, map[string]string{
+		"flanneld":   b.machine.Path("/etc/kubernetes/flannel.token"),
+		"kube-proxy": b.machine.Path("/etc/kubernetes/kube-proxy.token")})
 	// flanneld on the Linux node has created a route to the pods of the Windows node.
 	windows, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	if err != nil {
@@ -365,6 +375,8 @@ func TestMixedCluster(t *testing.T) {
 	b.wantVerify(ctx, args)
 	b.wantPulledOnLinux(ctx, e)
 	w.wantPulledOnWindows(ctx, e)
+	renewal.wantRenewed(ctx, t)
+	renewal.wantUsed(ctx, t)
 	wantNothing(ctx, t, args)
 	b.wantLeft(ctx, args, before)
 	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{}); err != nil {

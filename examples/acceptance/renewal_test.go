@@ -22,71 +22,99 @@ const (
 	reloadWait = 3 * time.Minute
 )
 
-// renewal are the programs whose tokens nodejoin-node has renewed.
+// renewal is that of the tokens of a node's programs.
 type renewal struct {
-	began time.Time
-	pids  map[string]int    // of the programs
-	ids   map[string]string // of their new tokens, as the audit log names them
+	cluster *controlplane.Cluster
+	toAPI   *netproxy.Proxy   // through which the node reaches the API server
+	files   map[string]string // with the token of each program, on this machine
+	old     map[string]string // tokens
+	pids    map[string]int
+	began   time.Time
 }
 
-// renewTokens: the tokens of flanneld and kube-proxy get into the last third of their lives. nodejoin-node renews each
-// by the token's own right.
-func (b *bed) renewTokens(ctx context.Context, t *testing.T) renewal {
+// ageTokens replaces the tokens of the programs with some that are in the last third of their lives. files has the
+// file of each program.
+func ageTokens(t *testing.T, cluster *controlplane.Cluster, toAPI *netproxy.Proxy, files map[string]string) *renewal {
 	t.Helper()
-	programs := map[string]string{"flanneld.exe": tokenFolder + `\flannel.token`,
-		"kube-proxy.exe": tokenFolder + `\kube-proxy.token`}
-	r := renewal{pids: map[string]int{}, ids: map[string]string{}}
-	old, began := map[string]string{}, time.Now()
-	for program, file := range programs {
+	r := &renewal{cluster: cluster, toAPI: toAPI, files: files, old: map[string]string{}, pids: map[string]int{},
+		began: time.Now()}
+	for program, file := range files {
 		r.pids[program] = processOf(t, program)
-		token, err := b.cluster.Aged(string(b.read(file)), 50*time.Minute, 10*time.Minute)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(b.host.Path(file), []byte(token), 0o600); err != nil { // it keeps its access
+		if r.old[program], err = cluster.Aged(string(text), 50*time.Minute, 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		old[program] = token
-	}
-	wait, cancel := context.WithTimeoutCause(ctx, renewalWait, fmt.Errorf("not renewed within %v", renewalWait))
-	defer cancel()
-	for program, file := range programs {
-		for string(b.read(file)) == old[program] {
-			b.wait(wait, file+" has its old token: "+tail(b.bootLog()))
-		}
-		var err error
-		if r.ids[program], err = controlplane.TokenID(string(b.read(file))); err != nil {
+		if err := os.WriteFile(file, []byte(r.old[program]), 0o600); err != nil { // it keeps its access
 			t.Fatal(err)
 		}
 	}
-	r.began = time.Now()
-	t.Logf("the tokens were renewed %.1fs after they got old", r.began.Sub(began).Seconds())
 	return r
 }
 
-// wantRenewed: the programs, which nobody has restarted, use their new tokens for what they ask next. The API server,
-// which they reach through the proxy, has never answered 401.
-func (b *bed) wantRenewed(ctx context.Context, t *testing.T, r renewal, toAPI *netproxy.Proxy) {
+// wantRenewed: nodejoin-node renews each token, by that token's own right.
+func (r *renewal) wantRenewed(ctx context.Context, t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, reloadWait, fmt.Errorf("not used within %v", reloadWait))
-	defer cancel()
-	for program, id := range r.ids {
-		for !b.usesToken(t, program, id) {
-			toAPI.Cut() // a watch goes on with the token that it began with
-			b.wait(ctx, program+" does not use its new token")
+	for program := range r.files {
+		r.await(ctx, t, renewalWait, program+" has its old token",
+			func() bool { return r.token(t, program) != r.old[program] })
+	}
+	t.Logf("the tokens were renewed at most %.1fs after they got old", time.Since(r.began).Seconds())
+}
+
+// wantUsed: the programs, which nobody has restarted, use their new tokens for what they ask next. The API server has
+// never answered 401.
+func (r *renewal) wantUsed(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for program := range r.files {
+		id, err := controlplane.TokenID(r.token(t, program))
+		if err != nil {
+			t.Fatal(err)
 		}
-		t.Logf("%s uses its new token at most %.1fs after the renewal", program, time.Since(r.began).Seconds())
+		r.await(ctx, t, reloadWait, program+" does not use its new token", func() bool {
+			used := r.uses(t, program, id)
+			if !used {
+				r.toAPI.Cut() // a watch goes on with the token that it began with
+			}
+			return used
+		})
+		t.Logf("%s uses its new token at most %.1fs after the old one got old", program, time.Since(r.began).Seconds())
 		if pid := processOf(t, program); pid != r.pids[program] {
 			t.Errorf("%s was restarted", program)
 		}
 	}
-	b.wantAudited(t, len(r.ids))
+	r.wantAudited(t)
 }
 
-// usesToken reports whether the API server has answered a request of the program with the token.
-func (b *bed) usesToken(t *testing.T, program, id string) bool {
+func (r *renewal) token(t *testing.T, program string) string {
 	t.Helper()
-	events, err := b.cluster.Audited()
+	text, err := os.ReadFile(r.files[program])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// await waits for a state. not says what is the case until then.
+func (r *renewal) await(ctx context.Context, t *testing.T, limit time.Duration, not string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %v", limit))
+	defer cancel()
+	for !done() {
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%v: %s", context.Cause(ctx), not)
+		}
+	}
+}
+
+// uses reports whether the API server has answered a request of the program with the token.
+func (r *renewal) uses(t *testing.T, program, id string) bool {
+	t.Helper()
+	events, err := r.cluster.Audited()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +124,10 @@ func (b *bed) usesToken(t *testing.T, program, id string) bool {
 	})
 }
 
-// wantAudited: nodejoin-node has got that many tokens, and no request had an answer 401.
-func (b *bed) wantAudited(t *testing.T, tokens int) {
+// wantAudited: nodejoin-node has got one token for each program, and no request had an answer 401.
+func (r *renewal) wantAudited(t *testing.T) {
 	t.Helper()
-	events, err := b.cluster.Audited()
+	events, err := r.cluster.Audited()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +141,7 @@ func (b *bed) wantAudited(t *testing.T, tokens int) {
 			t.Errorf("the API server answered 401 to %s: %+v", e.UserAgent, e)
 		}
 	}
-	if got != tokens {
-		t.Errorf("nodejoin-node got %d tokens, want %d", got, tokens)
+	if got != len(r.files) {
+		t.Errorf("nodejoin-node got %d tokens, want %d", got, len(r.files))
 	}
 }

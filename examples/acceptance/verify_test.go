@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -162,10 +165,20 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		b.t.Fatal(err)
 	}
 	startDNS(ctx, b.t, b.cluster, b.machine.Gateway())
+	outside := httptest.NewUnstartedServer(http.NotFoundHandler())
+	listener, err := net.Listen("tcp", net.JoinHostPort(b.machine.Gateway(), "0"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	outside.Listener.Close()
+	outside.Listener = listener
+	outside.Start()
+	defer outside.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	var r verifyReport
 	code := reported(ctx, b.t, &r,
 		append([]string{"verify", "--json", "--start-timeout", "45s", "--clean-timeout", "90s", "--image",
-			"linux=" + agnhostImage}, args...)...)
+			"linux=" + agnhostImage, "--outbound", "http://" + net.JoinHostPort(outsideName, port)}, args...)...)
 	if code != 1 || r.Failed != 1 || r.Remains != "" || r.Namespace == "" || r.Cluster != nil {
 		b.t.Errorf("exit code %d: %+v", code, r)
 	}
@@ -179,12 +192,10 @@ func (b *linuxBed) wantVerify(ctx context.Context, args []string) {
 		linuxNode + " pod-to-linux":   {Status: "not_possible", Detail: "there is no other Linux node that takes pods"},
 		linuxNode + " pod-to-windows": {Status: "not_possible", Detail: "the web server does not run on " + nodeName},
 		linuxNode + " node-port":      {Status: "pass", Detail: "http://" + b.machine.IP() + ":"},
-		linuxNode + " outbound-name":  {Status: "not_possible", Detail: "--outbound https://NAME/"},
-		nodeName + " outbound-name":   {Status: "not_possible", Detail: noServer},
 	}
 	for _, flow := range []string{"node-to-pod", "pod-to-pod", "pod-to-node", "service", "name", "short-name",
 		"pod-name",
-		"outbound", "logs", "exec", "port-forward", "metrics",
+		"outbound", "outbound-name", "logs", "exec", "port-forward", "metrics",
 		"node-port-local", "service-from-node"} {
 		want[linuxNode+" "+flow] = verifyFlow{Status: "pass"}
 		want[nodeName+" "+flow] = verifyFlow{Status: "not_possible", Detail: noServer}

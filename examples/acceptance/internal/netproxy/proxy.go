@@ -32,7 +32,12 @@ type Proxy struct {
 // Start listens on a free loopback port and forwards to target. Each direction is
 // delayed by half of rtt; the order of bytes is kept and bandwidth is not limited.
 func Start(target string, rtt time.Duration) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return StartAt("127.0.0.1", target, rtt)
+}
+
+// StartAt is Start on a free port of another address of the machine.
+func StartAt(ip, target string, rtt time.Duration) (*Proxy, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +47,7 @@ func Start(target string, rtt time.Duration) (*Proxy, error) {
 	return p, nil
 }
 
-// Port of the proxy on 127.0.0.1.
+// Port of the proxy on its address.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
 
 // Accepted counts the connections so far.
