@@ -50,11 +50,11 @@ func TestJoinWindowsNode(t *testing.T) {
 	renewal := ageTokens(t, b.cluster, toAPI, map[string]string{
 		"flanneld.exe":   b.host.Path(tokenFolder + `\flannel.token`),
 		"kube-proxy.exe": b.host.Path(tokenFolder + `\kube-proxy.token`)})
-	renewal.wantRenewed(ctx, t)
+	t.Run("verify", func(t *testing.T) { b.wantVerify(ctx, t, args) })
 	t.Run("addresses", func(t *testing.T) { b.wantNeverGivenOut(ctx, t, vip) })
+	renewal.wantRenewed(ctx, t)
 	wantNothing(ctx, t, args)
 	t.Run("local", func(t *testing.T) { b.wantNothingLocally(ctx) })
-	t.Run("verify", func(t *testing.T) { b.wantVerify(ctx, t, args) })
 	t.Run("logs", func(t *testing.T) { b.wantBundle(ctx, t, args) })
 	t.Run("renewal", func(t *testing.T) { renewal.wantUsed(ctx, t) })
 	t.Run("doctor", func(t *testing.T) { b.wantDoctor(ctx, t, args) })
