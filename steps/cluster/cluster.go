@@ -72,7 +72,6 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	}
 	cfg.CAData, cfg.CAFile = []byte(ca.pem), ""
 	cfg.Timeout = cmp.Or(c.Timeout, requestTimeout)
-	cfg.QPS, cfg.Burst = 100, 200 // many nodes are joined over one client
 	cfg.UserAgent = "nodejoin"
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.ContentType = "application/json"
@@ -100,7 +99,7 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, err
 	}
 	raw := rest.CopyConfig(cfg)
-	raw.NegotiatedSerializer = known.WithoutConversion()
+	raw.NegotiatedSerializer, raw.RateLimiter = known.WithoutConversion(), newLimiter()
 	if k.any, err = rest.UnversionedRESTClientForConfigAndClient(raw, h); err != nil {
 		return nil, err
 	}
