@@ -22,6 +22,8 @@ type Guard struct {
 	Certificate string `json:"certificate,omitempty"`
 	Key         string `json:"key,omitempty"`
 	Textfile    string `json:"textfile,omitempty"`
+	// Account is the step among BootPlan.Tokens whose token the service reports to the cluster with; "" = it does not.
+	Account string `json:"account,omitempty"`
 }
 
 // GuardState is what the service of a node saw last and did, as its file on the machine holds it.
@@ -29,6 +31,7 @@ type GuardState struct {
 	Version  int            `json:"version"` // GuardVersion
 	At       time.Time      `json:"at"`      // of the last check
 	Interval time.Duration  `json:"interval,omitempty"`
+	Since    time.Time      `json:"since,omitzero"`     // since when there are problems, or none
 	Problems []GuardProblem `json:"problems,omitempty"` // in the order of the steps
 	Fixed    *GuardFix      `json:"fixed,omitempty"`    // the last fix; nil = there was none
 

@@ -45,6 +45,7 @@ func TestJoinWindowsNode(t *testing.T) {
 	vip := b.wantJoined(ctx)
 	b.wantNoCredentialsLeft(ctx)
 	b.wantKeysPrivate()
+	wantReported(ctx, t, b.cluster, nodeName, "")
 
 	wantNothing(ctx, t, args)
 	renewal := ageTokens(t, b.cluster, toAPI, map[string]string{

@@ -7,8 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
 )
 
 // wantGuarded: nodejoin-node starts units that were stopped, and restores files that were changed or deleted. What an
@@ -65,8 +71,35 @@ func (b *linuxBed) wantGuarded(ctx context.Context, t *testing.T, args []string)
 		}
 		return err
 	})
+	wantReported(ctx, t, b.cluster, linuxNode, "Fixed")
 	b.wantPaused(ctx, t, args, active, run)
 	wantNothing(ctx, t, args)
+}
+
+// wantReported waits until nodejoin-node has told the cluster that the Node is in order, with an event of the reason;
+// "" = the condition alone.
+func wantReported(ctx context.Context, t *testing.T, cluster *controlplane.Cluster, node, reason string) {
+	t.Helper()
+	until(ctx, t, "the condition of the Node and the event "+reason, func() error {
+		have, err := cluster.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(have.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == "NodejoinHealthy" && c.Status == corev1.ConditionTrue && c.Reason == "InOrder"
+		}) {
+			return fmt.Errorf("the Node has the conditions %+v", have.Status.Conditions)
+		}
+		if reason == "" {
+			return nil
+		}
+		events, err := cluster.Client.CoreV1().Events("default").List(ctx, metav1.ListOptions{
+			FieldSelector: "involvedObject.kind=Node,involvedObject.name=" + node + ",reason=" + reason})
+		if err == nil && (len(events.Items) == 0 || events.Items[0].Source.Component != "nodejoin-node") {
+			err = fmt.Errorf("the Node has the events %+v", events.Items)
+		}
+		return err
+	})
 }
 
 func (b *linuxBed) wantPaused(ctx context.Context, t *testing.T, args []string, active func(string) string,

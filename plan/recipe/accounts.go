@@ -17,6 +17,11 @@ var (
 		}, OwnNode: true}
 	kubeProxyAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-kube-proxy",
 		ClusterRole: "system:node-proxier", OwnNode: true}
+	nodeAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: nodeService, ClusterRole: "nodejoin:node",
+		Rules: []kube.Rule{ // a condition of its Node, and events about it
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+		}, OwnNode: true}
 )
 
 // tokenLife is the life of a token that nodejoin-node renews in its last third. One that is bound to a Secret is not
@@ -32,15 +37,19 @@ type component struct {
 // components of this node, in the order of their steps.
 func (b *build) components() (out []component) {
 	flannel, proxy := b.in.Network.Kind == "flannel", b.kubeProxy()
-	flannelFile, proxyFile := flannelConf, kubeProxyConf
+	flannelFile, proxyFile, nodeFile := flannelConf, kubeProxyConf, winNodeKube
 	if b.in.OS == "linux" {
-		flannel, proxy, flannelFile, proxyFile = b.flannel(), b.proxy(), linFlannelKube, linProxyKube
+		flannel, proxy = b.flannel(), b.proxy()
+		flannelFile, proxyFile, nodeFile = linFlannelKube, linProxyKube, linNodeKube
 	}
 	if flannel {
 		out = append(out, component{"flannel", "flanneld", flannelFile, flannelAccount})
 	}
 	if proxy {
 		out = append(out, component{"kube_proxy", "kube-proxy", proxyFile, kubeProxyAccount})
+	}
+	if !b.in.Settings.Guard.Off {
+		out = append(out, component{guardID, nodeService, nodeFile, nodeAccount})
 	}
 	return out
 }

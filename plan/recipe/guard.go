@@ -11,6 +11,9 @@ import (
 	"nodejoin/steps/kinds"
 )
 
+// guardID is what the ids of the account of nodejoin-node begin with.
+const guardID = "guard"
+
 // guardInterval is the time between two checks, unless the plan says otherwise.
 const guardInterval = time.Minute
 
@@ -51,7 +54,8 @@ func (b *build) guard() *steps.Guard {
 	if set.Off {
 		return nil
 	}
-	g := &steps.Guard{Interval: cmp.Or(set.Interval, guardInterval), API: b.in.APIServer, Textfile: set.Textfile}
+	g := &steps.Guard{Interval: cmp.Or(set.Interval, guardInterval), API: b.in.APIServer, Textfile: set.Textfile,
+		Account: guardID + "_token_file"}
 	if b.in.OS == "linux" {
 		g.Folders = []string{linKubelet, linContainerdData}
 	} else {

@@ -57,6 +57,7 @@ const (
 	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
 	linFlannelKube   = linKubernetes + "/flannel.conf"
 	linProxyKube     = linKubernetes + "/kube-proxy.conf"
+	linNodeKube      = linKubernetes + "/nodejoin-node.conf"
 	linNetConf       = linFlannelConf + "/net-conf.json"
 	linSubnetFile    = linFlannelRun + "/subnet.env"
 	linProxyConfig   = linKubernetes + "/kube-proxy.yaml"

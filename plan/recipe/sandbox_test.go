@@ -240,7 +240,8 @@ func TestJoinsSandbox(t *testing.T) {
 	// All steps have something to do, except the preflight and the steps that want something absent.
 	if have, want := len(r.changes()),
 		len(n.specs)-len([]string{"network_agrees", "seen", "require", "name_free", "cni_conf_first",
-			"token_removed", "flannel_token", "kube_proxy_token", "join_token"}); have != want {
+			"token_removed", "flannel_token", "kube_proxy_token", "guard_token",
+			"join_token"}); have != want {
 		t.Errorf("a fresh machine: %d steps have something to do, want %d: %v", have, want, r.changes())
 	}
 	n.converge(t, ctx)

@@ -85,6 +85,7 @@ const (
 	bootstrapConf    = winKubernetes + `\bootstrap-kubelet.conf`
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
+	winNodeKube      = winKubernetes + `\nodejoin-node.conf`
 	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports; see Ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249

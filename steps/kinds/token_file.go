@@ -115,19 +115,11 @@ func (f *TokenFile) renewed(ctx context.Context, h host.Host, e *steps.Env) (str
 	if e.Tokens == nil {
 		return "", steps.Invalid("token_file %s has no token", f.Path)
 	}
-	var text [2][]byte
-	for i, path := range []string{f.Path, f.Kubeconfig} {
-		file, err := host.ReadFile(ctx, h, path, host.MaxText)
-		if err != nil {
-			return "", err
-		}
-		if file == nil {
-			return "", f.unrenewable(path + " does not exist")
-		}
-		text[i] = file.Content
+	at, err := f.Access(ctx, h)
+	if err != nil {
+		return "", err
 	}
-	old := strings.TrimSpace(string(text[0]))
-	now := clock(e)
+	old, now := at.Token, clock(e)
 	why := f.wrong(old, e.Node, now)
 	if why == "" {
 		return old, nil // only its access is wrong
@@ -136,11 +128,27 @@ func (f *TokenFile) renewed(ctx context.Context, h host.Host, e *steps.Env) (str
 	if err != nil || !f.isOf(have, e.Node) || !have.Ends.IsZero() && !now.Before(have.Ends) {
 		return "", f.unrenewable(why)
 	}
+	return e.Tokens.Renew(ctx, at)
+}
+
+// Access is the token in the file, and where it is valid: the server of the kubeconfig.
+func (f *TokenFile) Access(ctx context.Context, r host.FilesReader) (steps.TokenRenewal, error) {
+	var text [2][]byte
+	for i, path := range []string{f.Path, f.Kubeconfig} {
+		file, err := host.ReadFile(ctx, r, path, host.MaxText)
+		if err != nil {
+			return steps.TokenRenewal{}, err
+		}
+		if file == nil {
+			return steps.TokenRenewal{}, f.unrenewable(path + " does not exist")
+		}
+		text[i] = file.Content
+	}
 	at, err := parseKubeconfig(text[1])
 	if err != nil {
-		return "", f.unrenewable(fmt.Sprintf("%s cannot be read as a kubeconfig: %v", f.Kubeconfig, err))
+		return steps.TokenRenewal{}, f.unrenewable(fmt.Sprintf("%s cannot be read as a kubeconfig: %v", f.Kubeconfig, err))
 	}
-	return e.Tokens.Renew(ctx, steps.TokenRenewal{Server: at.server, CA: at.ca, Token: old})
+	return steps.TokenRenewal{Server: at.server, CA: at.ca, Token: strings.TrimSpace(string(text[0]))}, nil
 }
 
 // clock is the time by which tokens are judged.

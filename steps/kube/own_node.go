@@ -1,9 +1,9 @@
 package kube
 
 // OwnNode are the objects that limit an account to the Node that its token is bound to: it changes only that Node, and
-// requests tokens only of itself that are bound to that Node. They work where the API server knows the Node of a token
-// (Kubernetes 1.31 and newer; ValidatingAdmissionPolicy is older). A validation without a reason answers 422
-// (k8s.io/api admissionregistration/v1 types.go, Validation.Reason).
+// requests tokens only of itself that are bound to that Node; its events are about that Node. They work where the API
+// server knows the Node of a token (Kubernetes 1.31 and newer; ValidatingAdmissionPolicy is older). A validation
+// without a reason answers 422 (k8s.io/api admissionregistration/v1 types.go, Validation.Reason).
 func OwnNode(namespace, account string) []Manifest {
 	const (
 		rbac      = "rbac.authorization.k8s.io"
@@ -38,13 +38,18 @@ func OwnNode(namespace, account string) []Manifest {
 			"failurePolicy": "Fail",
 			"matchConstraints": map[string]any{"resourceRules": []any{
 				rule([]any{"CREATE", "UPDATE", "DELETE"}, []any{"nodes", "nodes/status"}),
-				rule([]any{"CREATE"}, []any{"serviceaccounts/token"})}},
+				rule([]any{"CREATE"}, []any{"serviceaccounts/token"}),
+				rule([]any{"CREATE", "UPDATE"}, []any{"events"})}},
 			"matchConditions": []any{named("account", `request.userInfo.username == "`+user+`"`)},
 			"variables": []any{named("node", extra("node-name")), named("uid", extra("node-uid")),
-				named("asksToken", `request.resource.resource == "serviceaccounts"`)},
+				named("asksToken", `request.resource.resource == "serviceaccounts"`),
+				named("isEvent", `request.resource.resource == "events"`)},
 			"validations": []any{
 				forbids("the token is not bound to a Node", `variables.node != "" && variables.uid != ""`),
-				forbids("the token is bound to another Node", `variables.asksToken || request.name == variables.node`),
+				forbids("the token is bound to another Node", `variables.asksToken || variables.isEvent || `+
+					`request.name == variables.node`),
+				forbids("an event of the account is about the Node that its token is bound to", `!variables.isEvent || `+
+					`object.involvedObject.kind == "Node" && object.involvedObject.name == variables.node`),
 				forbids("the account requests tokens only of itself", `!variables.asksToken || `+
 					`request.namespace == "`+namespace+`" && request.name == "`+account+`"`),
 				forbids("a token is renewed only for the Node that it is bound to", `!variables.asksToken || `+

@@ -117,17 +117,19 @@ func (g *guard) tell(ctx context.Context, first bool) {
 	node := g.plan.Node
 	switch {
 	case len(texts) > 0 && g.paused.Holds(time.Now()):
-		g.Report(Error, fmt.Sprintf("Node %s is not in order, and paused %s: %s", node, g.paused, strings.Join(texts, "; ")))
+		g.report(Error, reasonWrong, fmt.Sprintf("Node %s is not in order, and paused %s: %s", node, g.paused,
+			strings.Join(texts, "; ")))
 	case len(texts) > 0:
-		g.Report(Error, fmt.Sprintf("Node %s is not in order, and is tried again: %s", node, strings.Join(texts, "; ")))
+		g.report(Error, reasonWrong, fmt.Sprintf("Node %s is not in order, and is tried again: %s", node,
+			strings.Join(texts, "; ")))
 	case len(now) > 0:
 	case len(g.ended) > 0:
 		done := strings.Join(g.ended, ", ")
 		g.Log("everything is in order now; done: " + done)
-		g.Report(Info, fmt.Sprintf("Node %s is in order again. Done: %s.", node, done))
+		g.report(Info, reasonFixed, fmt.Sprintf("Node %s is in order again. Done: %s.", node, done))
 	case len(g.told) > 0:
 		g.Log("everything is in order again")
-		g.Report(Info, fmt.Sprintf("Node %s is in order again.", node))
+		g.report(Info, reasonRight, fmt.Sprintf("Node %s is in order again.", node))
 	case first:
 		g.Log("everything is in order")
 		g.Report(Info, fmt.Sprintf("Node %s is in order.", node))
@@ -137,6 +139,7 @@ func (g *guard) tell(ctx context.Context, first bool) {
 		g.ended = nil
 	}
 	g.save(context.WithoutCancel(ctx))
+	g.tellCluster(ctx)
 }
 
 // save writes the state for status. Without a Guard nobody reads it.

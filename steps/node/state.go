@@ -11,6 +11,7 @@ import (
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/nodeapi"
 )
 
 // Level says who is to read a report.
@@ -20,6 +21,12 @@ const (
 	Info  Level = iota // it is well
 	Error              // somebody may have to look
 )
+
+// Reporter tells the cluster what a Guard finds, with the node's own token. The implementation is nodeapi.Client.
+type Reporter interface {
+	SetCondition(ctx context.Context, at steps.TokenRenewal, node string, c nodeapi.Condition) error
+	AddEvent(ctx context.Context, at steps.TokenRenewal, node string, e nodeapi.Event) error
+}
 
 // Options of Run.
 type Options struct {
@@ -37,6 +44,8 @@ type Options struct {
 	// Tokens renews the node's tokens; nil = it cannot. Clock judges their lives, nil = time.Now.
 	Tokens steps.Tokens
 	Clock  func() time.Time
+	// Reporter tells the cluster what a Guard finds; nil = nobody does.
+	Reporter Reporter
 }
 
 const (
@@ -54,6 +63,14 @@ const (
 	// hnsLook is how often it asks whether HNS has lost its state.
 	hnsLook = 10 * time.Second
 )
+
+// reports is what the cluster knows, and is still to be told.
+type reports struct {
+	sent   nodeapi.Condition
+	at     time.Time // when it was sent; zero = not yet
+	events []nodeapi.Event
+	failed string // the last failure that was logged
+}
 
 // guard is the state of one Run.
 type guard struct {
@@ -79,6 +96,7 @@ type guard struct {
 	settled bool
 
 	metrics metrics
+	cluster reports
 }
 
 func readPlan(ctx context.Context, h host.FilesReader, path string) (steps.BootPlan, error) {
@@ -105,6 +123,9 @@ func (g *guard) problems(list []steps.GuardProblem) {
 		since[old.ID] = old.Since
 	}
 	now := time.Now().UTC().Truncate(time.Second)
+	if g.state.Since.IsZero() || (len(list) == 0) != (len(g.state.Problems) == 0) {
+		g.state.Since = now
+	}
 	for i, p := range list {
 		list[i].Since = now
 		if t, ok := since[p.ID]; ok {

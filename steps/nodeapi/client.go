@@ -1,5 +1,5 @@
 // Package nodeapi makes the requests that the service of a node sends to its API server: a new token for the one that
-// it has. It is part of the agent, which has no client-go.
+// it has, a condition of its Node and events about it. It is part of the agent, which has no client-go.
 package nodeapi
 
 import (
@@ -52,6 +52,9 @@ func (Client) request(ctx context.Context, at steps.TokenRenewal, method, path s
 	}
 	req.Header.Set("Authorization", "Bearer "+at.Token)
 	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/strategic-merge-patch+json")
+	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "nodejoin-node")
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
