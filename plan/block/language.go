@@ -67,7 +67,8 @@ var connectionSpecs = map[string]*eval.Spec{
 		Doc: "over WinRM: HTTPS with NTLM or Kerberos, for Windows machines without an SSH server",
 		Attrs: []eval.Attr{
 			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, which its certificate must be for"},
-			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986"},
+			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986; 5985 is WinRM over HTTP, with " +
+				"messages that NTLM encrypts"},
 			{Name: "user", Typ: cty.String, Required: true,
 				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\"; with Kerberos \"user@REALM\", or " +
 					"\"user\" of the default realm"},

@@ -31,9 +31,8 @@ func decodeWinRM(s *eval.Section) *WinRM {
 			"ca_file has no effect. Remove one of the two.")
 	}
 	authWinRM(s, w)
-	if w.Port == httpPort {
-		s.Fail("port", "no encryption", "Port %d is WinRM over HTTP, which nodejoin does not use. Give the machine's "+
-			"WinRM a listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
+	if w.HTTP = w.Port == httpPort; w.HTTP {
+		overHTTP(s, w)
 	}
 	if ssh := decodeJumps(s); len(ssh.Jump) > 0 {
 		w.Through = ssh
@@ -86,3 +85,17 @@ const WinRMPort = 5986
 
 // httpPort is where WinRM listens without TLS.
 const httpPort = 5985
+
+// overHTTP checks what is about WinRM over HTTP.
+func overHTTP(s *eval.Section, w *WinRM) {
+	for _, name := range []string{"certificate_sha256", "ca_file"} {
+		if s.Has(name) {
+			s.Fail(name, "argument without effect", "Port %d is WinRM over HTTP, which has no certificate. Remove the "+
+				"argument, or use the listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
+		}
+	}
+	if w.Kerberos {
+		s.Fail("port", "no encryption", "Port %d is WinRM over HTTP, over which nodejoin encrypts messages by NTLM only. "+
+			"For Kerberos, use the listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
+	}
+}

@@ -13,7 +13,8 @@ import (
 	"nodejoin/steps/transport/wsman"
 )
 
-// WinRMConfig says how to reach a Windows machine over WinRM: HTTPS, with NTLM or Kerberos.
+// WinRMConfig says how to reach a Windows machine over WinRM: HTTPS with NTLM or Kerberos, or
+// HTTP sealed by NTLM.
 type WinRMConfig struct {
 	Target
 
@@ -23,6 +24,7 @@ type WinRMConfig struct {
 	// PasswordEnv names the environment variable with the password; with Kerberos "" = the tickets of kinit.
 	PasswordEnv string
 	Kerberos    bool // instead of NTLM
+	HTTP        bool // without TLS: NTLM seals the messages
 	// CertificateSHA256 pins the machine's certificate, lower-case hex; CAFile names the CAs that sign it. Both "" =
 	// the CAs of the controller's system.
 	CertificateSHA256 string
@@ -38,7 +40,7 @@ const DefaultWinRMPort = 5986
 
 // client is what the client of WS-Management needs.
 func (c WinRMConfig) client(name, addr string) (w wsman.Config, err error) {
-	w = wsman.Config{Addr: addr, User: c.User, Password: os.Getenv(c.PasswordEnv), Pin: c.CertificateSHA256}
+	w = wsman.Config{Addr: addr, User: c.User, Password: os.Getenv(c.PasswordEnv), HTTP: c.HTTP, Pin: c.CertificateSHA256}
 	if w.Password == "" && (!c.Kerberos || c.PasswordEnv != "") {
 		return w, &ConnectError{Reason: ReasonAuth, Host: name, Summary: "no password",
 			Detail: "the environment variable " + c.PasswordEnv + " is empty or not set",
@@ -81,6 +83,10 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 	e := &ConnectError{Reason: ReasonUnreachable, Host: name, Summary: "no connection", Detail: err.Error(), Err: err,
 		Remedy: "check the address, the firewall, and that the machine's WinRM listens for HTTPS: " +
 			"winrm enumerate winrm/config/listener"}
+	if c.HTTP {
+		e.Remedy = "check the address, the firewall, and that the machine's WinRM listens for HTTP and takes Negotiate: " +
+			"winrm enumerate winrm/config/listener; or use HTTPS"
+	}
 	var bad *wsman.CertificateError
 	var fault *wsman.FaultError
 	var plain tls.RecordHeaderError
@@ -92,8 +98,8 @@ func refusedWinRM(c WinRMConfig, name string, err error) error {
 			"ca_file; if it is not, something answers in place of the machine"
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
 		e.Summary, e.Detail = "the machine answers without TLS", fmt.Sprintf("port %d does not speak HTTPS", c.Port)
-		e.Remedy = fmt.Sprintf("give WinRM a listener for HTTPS with a certificate, by default on port %d; nodejoin does "+
-			"not use WinRM over HTTP", DefaultWinRMPort)
+		e.Remedy = fmt.Sprintf("give WinRM a listener for HTTPS with a certificate, by default on port %d; WinRM over "+
+			"HTTP is on port 5985", DefaultWinRMPort)
 	case errors.Is(err, wsman.ErrRefused) && c.Kerberos:
 		e.Reason, e.Summary = ReasonAuth, "login refused"
 		e.Remedy = "check the user and the password or the tickets (klist), that the realm has the service HTTP/" + c.Host +

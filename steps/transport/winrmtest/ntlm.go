@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"nodejoin/steps/transport/sealed"
+
 	"golang.org/x/crypto/md4" //nolint:staticcheck,gosec // as md5
 )
 
@@ -46,7 +48,7 @@ func (n *ntlm) answer(negotiate []byte) ([]byte, error) {
 		av(7, make([]byte, 8)), av(0, nil))
 	asked := binary.LittleEndian.Uint32(negotiate[12:])
 	flags := uint32(flagUnicode|flagTarget|flagNTLM|flagAlways|flagDomain|flagExtended|flagTargetInfo|flag128) |
-		asked&flagKeyExchange
+		asked&(flagKeyExchange|sealed.Wanted)
 	m := slices([]byte("NTLMSSP\x00\x02\x00\x00\x00"), field(len(target), 56), le32(flags), n.nonce, make([]byte, 8),
 		field(len(info), 56+len(target)), []byte{10, 0, 0x63, 0x45, 0, 0, 0, 15}, target, info)
 	n.challenge = m

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -29,6 +30,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"nodejoin/steps/transport/sealed"
 )
 
 // Run runs a command line of cmd.exe until it ends or ctx does, and returns its exit code.
@@ -44,6 +47,7 @@ type Server struct {
 	// Keytab is the file with the keys of a server that takes Kerberos, too; "" = it does not.
 	Keytab string
 
+	plain  bool // HTTP: messages must be sealed
 	run    Run
 	silent atomic.Bool
 	http   *httptest.Server
@@ -61,6 +65,17 @@ func New(t testing.TB, user, password string, run Run) *Server {
 	return s
 }
 
+// NewHTTP starts a Server without TLS that ends with the test. As WinRM does by default, it takes sealed messages
+// only.
+func NewHTTP(t testing.TB, user, password string, run Run) *Server {
+	s := &Server{User: user, Password: password, run: run, shells: map[string]*shell{}, plain: true}
+	s.prepare()
+	s.http.Start()
+	s.Addr = s.http.Listener.Addr().String()
+	t.Cleanup(s.Close)
+	return s
+}
+
 // Start starts a Server.
 func Start(user, password string, run Run) (*Server, error) {
 	s := &Server{User: user, Password: password, run: run, shells: map[string]*shell{}}
@@ -68,15 +83,19 @@ func Start(user, password string, run Run) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.http = httptest.NewUnstartedServer(s)
+	s.prepare()
 	s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
-	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.http.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, loginKey{}, &login{ntlm: ntlm{user: user, password: password}})
-	}
 	s.http.StartTLS()
 	s.Addr = s.http.Listener.Addr().String()
 	return s, nil
+}
+
+func (s *Server) prepare() {
+	s.http = httptest.NewUnstartedServer(s)
+	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.http.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, loginKey{}, &login{ntlm: ntlm{user: s.User, password: s.Password}})
+	}
 }
 
 // Close ends its shells and connections.
@@ -122,8 +141,9 @@ func (s *Server) certificate() (tls.Certificate, error) {
 
 // login is that of one connection.
 type login struct {
-	ntlm ntlm
-	done bool
+	ntlm   ntlm
+	done   bool
+	sealed *sealed.Session // nil = messages are not sealed
 }
 
 type loginKey struct{}
@@ -137,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := r.Context().Value(loginKey{}).(*login)
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxEnvelope+1024))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -149,14 +169,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.admit(w, r, l) {
 		return
 	}
+	contentType := r.Header.Get("Content-Type")
+	if s.plain {
+		if len(body) == 0 { // the one that logs in
+			return
+		}
+		opened, err := l.open(contentType, body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer, out := httptest.NewRecorder(), w
+		defer func() {
+			out.Header().Set("Content-Type", sealed.ContentType)
+			out.WriteHeader(answer.Code)
+			_, _ = out.Write(l.sealed.Pack(answer.Body.Bytes()))
+		}()
+		w, body, contentType = answer, opened, "application/soap+xml"
+	}
 	switch {
 	case len(body) > maxEnvelope:
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
-	case !strings.HasPrefix(r.Header.Get("Content-Type"), "application/soap+xml"):
+	case !strings.HasPrefix(contentType, "application/soap+xml"):
 		w.WriteHeader(http.StatusUnsupportedMediaType)
 	default:
 		s.soap(w, r, body) //nolint:contextcheck // programs outlive the request that starts them
 	}
+}
+
+// open opens a message that must be sealed.
+func (l *login) open(contentType string, body []byte) ([]byte, error) {
+	if l.sealed == nil || !sealed.Is(contentType) {
+		return nil, errors.New("messages must be encrypted")
+	}
+	return l.sealed.Unpack(body)
 }
 
 // admit logs the connection in; false where it has answered the request.
@@ -197,6 +243,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 	if l.done = err == nil; !l.done {
 		return refuse("")
 	}
+	l.sealed, _ = sealed.Server(token, s.Password) // an error: not asked for
 	return true
 }
 

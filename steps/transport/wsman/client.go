@@ -1,5 +1,6 @@
 // Package wsman runs commands on Windows machines by WS-Management (DMTF DSP0226) and its shells
-// (MS-WSMV), as winrs does: over HTTPS, with NTLM or Kerberos.
+// (MS-WSMV), as winrs does: over HTTPS with NTLM or Kerberos, or over HTTP, sealed
+// by NTLM.
 package wsman
 
 import (
@@ -9,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,6 +21,8 @@ import (
 	"sync"
 
 	"github.com/Azure/go-ntlmssp"
+
+	"nodejoin/steps/transport/sealed"
 )
 
 // Config says how to reach a machine.
@@ -31,6 +35,8 @@ type Config struct {
 		Token() ([]byte, error) // for one connection
 		Close()
 	}
+	// HTTP is WinRM without TLS: its messages are sealed by NTLM.
+	HTTP bool
 	// Pin is the SHA-256 of the machine's certificate, lower-case hex; "" = CAs sign it for the host of Addr.
 	Pin string
 	CAs *x509.CertPool // nil = those of the controller's system
@@ -59,8 +65,9 @@ type Client struct {
 }
 
 type lane struct {
-	http *http.Client
-	busy sync.Mutex
+	http   *http.Client
+	busy   sync.Mutex
+	sealed *sealed.Session // with HTTP, of the connection; nil = it has not logged in
 }
 
 // The lanes of a client.
@@ -77,6 +84,9 @@ func New(c Config) *Client {
 	}
 	host, _, _ := net.SplitHostPort(c.Addr)
 	cl := &Client{cfg: c, url: "https://" + c.Addr + "/wsman"}
+	if c.HTTP {
+		cl.url = "http://" + c.Addr + "/wsman"
+	}
 	for range lanes {
 		cl.lanes = append(cl.lanes, &lane{http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -131,14 +141,13 @@ func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) 
 	l := c.lanes[lane]
 	l.busy.Lock()
 	defer l.busy.Unlock()
-	status, reply, header, err := l.post(ctx, c.url, body, "")
+	exchange := c.plain
+	if c.cfg.HTTP {
+		exchange = c.seal
+	}
+	status, reply, err := exchange(ctx, l, body)
 	if err != nil {
 		return nil, err
-	}
-	if status == http.StatusUnauthorized {
-		if status, reply, err = c.login(ctx, l, header, body); err != nil {
-			return nil, err
-		}
 	}
 	switch status {
 	case http.StatusOK:
@@ -151,6 +160,52 @@ func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) 
 		}
 	}
 	return nil, fmt.Errorf("the machine answers with HTTP status %d", status)
+}
+
+// plain makes a request over TLS.
+func (c *Client) plain(ctx context.Context, l *lane, body []byte) (int, []byte, error) {
+	status, reply, header, err := l.post(ctx, c.url, body, "")
+	if err == nil && status == http.StatusUnauthorized {
+		return c.login(ctx, l, header, body)
+	}
+	return status, reply, err
+}
+
+// seal makes a request over HTTP. The connection logs in with an empty message first: nothing is sent that is not
+// sealed, and no answer counts that is not.
+func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, reply []byte, err error) {
+	defer func() {
+		if err != nil || status == http.StatusUnauthorized {
+			l.sealed = nil // a message may be lost, and with it the place in the cipher
+			l.http.CloseIdleConnections()
+		}
+	}()
+	for again := false; ; again = true {
+		if l.sealed == nil {
+			status, reply, err = c.plain(ctx, l, nil)
+			if err == nil && status == http.StatusOK && l.sealed == nil {
+				err = errors.New("the machine takes messages without a login")
+			}
+			if err != nil || status != http.StatusOK {
+				return status, nil, err
+			}
+		}
+		var header http.Header
+		status, reply, header, err = l.post(ctx, c.url, l.sealed.Pack(body), "")
+		switch {
+		case err != nil:
+			return status, nil, err
+		case status == http.StatusUnauthorized && !again: // of a new connection
+			l.sealed = nil
+			continue
+		case sealed.Is(header.Get("Content-Type")):
+			reply, err = l.sealed.Unpack(reply)
+			return status, reply, err
+		case status == http.StatusOK:
+			return status, nil, errors.New("the machine answers without encryption")
+		}
+		return status, nil, nil
+	}
 }
 
 // schemes are what WinRM calls NTLM, in the order of preference. Negotiate takes a bare message of NTLM,
@@ -191,6 +246,9 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 	if err != nil {
 		return 0, nil, err
 	}
+	if c.cfg.HTTP { // the library has no name for these flags; the machine repeats them
+		binary.LittleEndian.PutUint32(first[12:], binary.LittleEndian.Uint32(first[12:])|sealed.Wanted)
+	}
 	status, _, header, err := l.post(ctx, c.url, nil, scheme+" "+base64.StdEncoding.EncodeToString(first))
 	if err != nil {
 		return 0, nil, err
@@ -208,6 +266,9 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 		return 0, nil, fmt.Errorf("answer the machine's challenge: %w", err)
 	}
 	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(answer))
+	if err == nil && status == http.StatusOK && c.cfg.HTTP {
+		l.sealed, err = sealed.Client(answer, c.cfg.Password)
+	}
 	return status, reply, err
 }
 
@@ -232,6 +293,9 @@ func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
 	}
 	req.GetBody = nil // nothing is sent twice: it could be done twice
 	req.Header.Set("Content-Type", "application/soap+xml;charset=UTF-8")
+	if l.sealed != nil {
+		req.Header.Set("Content-Type", sealed.ContentType)
+	}
 	req.Header.Set("User-Agent", "nodejoin")
 	if auth != "" {
 		req.Header.Set("Authorization", auth)

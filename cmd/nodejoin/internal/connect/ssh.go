@@ -66,8 +66,8 @@ func sshConfig(c plan.SSH) transport.SSHConfig {
 func dialWinRM(ctx context.Context, n plan.Node, a *agents, emit func(event.Event)) (transport.Conn, error) {
 	c := n.Connection.WinRM
 	config := transport.WinRMConfig{Target: target(n, emit), Host: c.Host, Port: c.Port,
-		User: c.User, Kerberos: c.Kerberos, PasswordEnv: c.PasswordEnv, CertificateSHA256: c.CertificateSHA256,
-		CAFile: c.CAFile, Timeout: c.Timeout}
+		User: c.User, Kerberos: c.Kerberos, HTTP: c.HTTP, PasswordEnv: c.PasswordEnv,
+		CertificateSHA256: c.CertificateSHA256, CAFile: c.CAFile, Timeout: c.Timeout}
 	if c.Through != nil {
 		through := sshConfig(*c.Through)
 		config.Through = &through
