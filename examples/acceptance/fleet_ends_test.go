@@ -6,9 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // fleetSays runs a command of fleet, and returns what it prints and its exit code.
@@ -45,6 +49,32 @@ func (b *linuxBed) fleetDrift(ctx context.Context, args []string) {
 		b.t.Errorf("logs:\n%s", tail(out))
 	}
 	b.fleet(ctx, append([]string{"stop"}, args...)...)
+}
+
+// fleetNotes: each shard has left an event of the Job, and metrics.
+func (b *linuxBed) fleetNotes(ctx context.Context, args []string) {
+	b.t.Helper()
+	events, err := b.cluster.Client.CoreV1().Events("fleets").List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=Job,involvedObject.name=tools,reason=ShardDone"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	file := filepath.Join(b.t.TempDir(), "fleet.prom")
+	b.fleet(ctx, append([]string{"status", "--metrics", file}, args...)...)
+	metrics, err := os.ReadFile(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for shard := 1; shard <= fleetShards; shard++ {
+		said := slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return strings.HasPrefix(e.Message, fmt.Sprintf("shard %d of %d, apply: done (exit code 0). ", shard, fleetShards))
+		})
+		want := fmt.Sprintf("nodejoin_run_exit_code{command=\"apply\",environment=\"\",plan=\"tools\",shard=\"%d\"} 0\n",
+			shard)
+		if !said || !strings.Contains(string(metrics), want) {
+			b.t.Errorf("shard %d: event: %v, want %s in\n%s", shard, said, want, metrics)
+		}
+	}
 }
 
 // fleetEnds: the Job controller starts a shard again whose host was locked (7) or did not answer (4), as often as it

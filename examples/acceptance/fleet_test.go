@@ -82,6 +82,8 @@ func TestFleet(t *testing.T) {
 		t.Errorf("logs:\n%s", tail(out))
 	}
 
+	b.fleetNotes(ctx, args)
+
 	b.fleet(ctx, start...)
 	if out := b.fleet(ctx, append([]string{"stop"}, args...)...); !strings.Contains(out, "Stopped the Job fleets/to") {
 		t.Errorf("stop: %s", out)

@@ -95,6 +95,10 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 	result, err := kube.ParseManifests("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: prod-1, namespace: fleets}\n")
 	p.must(err)
 	result[0].Force = true
+	event, err := kube.ParseManifests("apiVersion: v1\nkind: Event\nmetadata: {name: prod-1.a, namespace: fleets}\n" +
+		"type: Normal\nreason: ShardDone\nmessage: x\n" +
+		"involvedObject: {apiVersion: batch/v1, kind: Job, namespace: fleets, name: prod}\n")
+	p.must(err)
 	var minted kube.BootstrapToken
 	for what, call := range map[string]func() error{
 		"Info":      func() error { _, err := a.Info(ctx); return err },
@@ -143,6 +147,7 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 			return a.ApplyManifest(ctx, set.Parent("dev", []string{"ConfigMap"}, []string{"default"}))
 		},
 		"the result of a shard": func() error { return jobs.ApplyManifest(ctx, result[0]) },
+		"an event of a shard":   func() error { return jobs.ApplyManifest(ctx, event[0]) },
 	} {
 		if err := call(); err != nil {
 			p.t.Errorf("%s: %v", what, err)

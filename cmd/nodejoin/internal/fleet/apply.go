@@ -37,6 +37,9 @@ ended is replaced, with its results; one that runs is not.`,
 
 func (x *command) apply(c *cobra.Command, args []string) error {
 	ctx := c.Context()
+	if x.others != "" && x.kubeconfig == "" {
+		return x.Usage(c, errors.New("--pods-kubeconfig needs --kubeconfig: that of the cluster that the pods run in"))
+	}
 	f, p, err := x.load(c, args)
 	if err != nil {
 		return err
@@ -60,6 +63,11 @@ func (x *command) apply(c *cobra.Command, args []string) error {
 		question := fmt.Sprintf("Apply the plan to %d nodes, in %d shards?", f.Nodes, f.Shards)
 		if err := x.Approve(ctx, p, question); err != nil {
 			return err
+		}
+	}
+	if f.Packed != nil {
+		if err := f.Packed.push(ctx); err != nil {
+			return fmt.Errorf("--plan-image: %w", err)
 		}
 	}
 	if err := x.removeFormer(ctx, api); err != nil {

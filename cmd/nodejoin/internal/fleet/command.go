@@ -41,7 +41,10 @@ type command struct {
 	keys       []string // --ssh-key
 	kubeconfig string   // --kubeconfig
 	auto, json bool
-	drift      bool // --drift of status and logs
+	drift      bool   // --drift of status and logs
+	others     string // --pods-kubeconfig
+	metrics    string // --metrics of status
+	over       string // folder of a pod with what Secrets have of the plan
 	shard      int
 }
 
@@ -67,6 +70,10 @@ func (x *command) fleetFlags(c *cobra.Command) {
 	f.IntVar(&x.AtOnce, "at-once", 2, "how many pods run at once")
 	f.IntVar(&x.Retries, "retries", 3, "how often a shard whose hosts were locked or did not answer starts again")
 	f.StringVar(&x.Drift, "drift", "", "`schedule` by which a CronJob checks for drift, such as \"0 * * * *\"")
+	f.StringVar(&x.PlanImage, "plan-image", "", "`repository` for the plan, oci://registry.example/plans, in place of a "+
+		"ConfigMap: for more than 1 MiB")
+	f.StringVar(&x.others, "pods-kubeconfig", "", "`file`: kubeconfig of the plan's cluster for the pods, if they run in "+
+		"another cluster")
 	f.StringVar(&x.hostKeys, "known-hosts", "", "`file` with the host keys of the machines")
 }
 
@@ -81,6 +88,16 @@ func (x *command) load(c *cobra.Command, args []string) (*Fleet, *plan.Compiled,
 			return nil, nil, x.Usage(c, fmt.Errorf("--known-hosts: %w", err))
 		}
 		x.KnownHosts = string(b)
+	}
+	if x.others != "" {
+		b, err := os.ReadFile(x.others)
+		if err == nil {
+			err = checkKubeconfig(b)
+		}
+		if err != nil {
+			return nil, nil, x.Usage(c, fmt.Errorf("--pods-kubeconfig: %w", err))
+		}
+		x.PodKubeconfig = b
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		x.Home = home

@@ -37,7 +37,7 @@ const (
 const mostBytes = 1000 << 10
 
 // readFiles reads the files of the plan. Those of values may have secrets, and so may others that have one of secrets.
-func readFiles(dir, root string, files, secrets []string) (open, values []File, err error) {
+func readFiles(dir, root string, files, secrets []string, most int) (open, values []File, err error) {
 	if root != dir {
 		return nil, nil, fmt.Errorf("the plan reads files outside its folder, in %s: the pods of a fleet have the folder "+
 			"of the plan alone. Move those files into it", root)
@@ -60,10 +60,18 @@ func readFiles(dir, root string, files, secrets []string) (open, values []File, 
 		} else {
 			open = append(open, file)
 		}
-		if size[secret] += len(file.Key) + len(b); size[secret] > mostBytes {
+		size[secret] += len(file.Key) + len(b)
+		switch {
+		case size[true] > mostBytes:
+			return nil, nil, fmt.Errorf("the plan's files with values and secrets have more than %d bytes together, which is "+
+				"what a Secret holds", mostBytes)
+		case size[false] > most && most == mostBytes:
 			return nil, nil, fmt.Errorf("the files of the plan have more than %d bytes together, which is what an object of "+
-				"Kubernetes holds: take large ones out of the plan's folder, for example a mirror, which a registry can be",
-				mostBytes)
+				"Kubernetes holds: give --plan-image for a registry that has the plan, or take large files out of its folder",
+				most)
+		case size[false] > most:
+			return nil, nil, fmt.Errorf("the files of the plan have more than %d bytes together: take large ones out of its "+
+				"folder, for example a mirror, which a registry can be", most)
 		}
 	}
 	return open, values, nil

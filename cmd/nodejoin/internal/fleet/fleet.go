@@ -11,6 +11,8 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
+	"nodejoin/plan/source"
+	"nodejoin/steps/artifact"
 	"nodejoin/steps/collect"
 )
 
@@ -23,6 +25,8 @@ type Options struct {
 	Drift           string // schedule of the CronJob, as cron writes it; "" = none
 	KnownHosts      string // content of a file with host keys; "" = none
 	Home            string // of the user on this machine
+	PlanImage       string // repository for the plan, oci://registry.example/plans; "" = a ConfigMap has it
+	PodKubeconfig   []byte // of the plan's cluster, where the pods run in another; nil = they run in it
 }
 
 // Fleet is a plan with what its objects are made from.
@@ -30,17 +34,23 @@ type Fleet struct {
 	Options
 	Environment string
 	Nodes       int
-	Files       []File // of the plan, for a ConfigMap
-	Values      []File // of the plan, for a Secret: those of values, and others that have secrets
-	Kubeconfig  Path   // where the plan looks for it, in the pod
-	Ports       []int  // that pods connect to, besides those of DNS
-	Rules       []Rule // rights in the whole cluster
+	Files       []File     // of the plan, for a ConfigMap
+	Packed      *PlanImage // the same files, for a registry; nil = the ConfigMap has them
+	Values      []File     // of the plan, for a Secret: those of values, and others that have secrets
+	Kubeconfig  Path       // where the plan looks for it, in the pod
+	Ports       []int      // that pods connect to, besides those of DNS
+	Rules       []Rule     // rights in the whole cluster
+	Registries  bool       // the pods read from one
 }
 
+// Other reports whether the plan's cluster is another than the one that the pods run in.
+func (f *Fleet) Other() bool { return f.PodKubeconfig != nil }
+
 var (
-	nameForm     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
-	imageForm    = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]*$`)
-	scheduleForm = regexp.MustCompile(`^(@(hourly|daily|weekly|monthly|yearly)|[0-9*/,A-Za-z-]+( [0-9*/,A-Za-z-]+){4})$`)
+	nameForm      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	imageForm     = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._:/@-]*$`)
+	planImageForm = regexp.MustCompile(`^oci://[a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
+	scheduleForm  = regexp.MustCompile(`^(@(hourly|daily|weekly|monthly|yearly)|[0-9*/,A-Za-z-]+( [0-9*/,A-Za-z-]+){4})$`)
 )
 
 // Check judges the options.
@@ -63,6 +73,9 @@ func (o Options) Check() error {
 		return errors.New("--at-once: it must be at least 1")
 	case o.Retries < 0 || o.Retries > 100:
 		return errors.New("--retries: it must be a whole number from 0 to 100")
+	case o.PlanImage != "" && !planImageForm.MatchString(o.PlanImage):
+		return fmt.Errorf("--plan-image %q: it must be a repository such as oci://registry.example/plans/prod, without a "+
+			"tag", o.PlanImage)
 	case o.Drift != "" && !scheduleForm.MatchString(o.Drift):
 		return fmt.Errorf("--drift %q: it must be a schedule of cron, such as \"0 * * * *\"", o.Drift)
 	}
@@ -98,14 +111,30 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 		secrets = append(secrets, collect.Secrets(n.Steps)...)
 	}
 	var err error
-	if f.Files, f.Values, err = readFiles(p.Dir, root, files, secrets); err != nil {
+	most := mostBytes
+	if o.PlanImage != "" {
+		most = mostImage
+	}
+	if f.Files, f.Values, err = readFiles(p.Dir, root, files, secrets, most); err != nil {
 		return nil, err
 	}
 	f.Kubeconfig, f.Ports = Path{At: homeFolder + "/.kube/config"}, ports(p)
 	if p.Cluster != nil {
 		f.Kubeconfig, f.Rules = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home), rules(p)
 	}
-	return f, nil
+	if f.Other() {
+		f.Rules = nil // the rights are those of its kubeconfig
+	}
+	if o.PlanImage != "" {
+		f.Packed, err = newPlanImage(o.PlanImage, f.Files)
+		f.Files, f.Ports = nil, append(f.Ports, portOf("https://"+strings.TrimPrefix(o.PlanImage, "oci://")))
+		slices.Sort(f.Ports)
+		f.Ports = slices.Compact(f.Ports)
+	}
+	f.Registries = f.Packed != nil || slices.ContainsFunc(p.Modules, func(m source.Remote) bool {
+		return strings.HasPrefix(m.Address, artifact.OCIScheme)
+	})
+	return f, err
 }
 
 // reaches judges whether a pod can connect to a node.

@@ -326,7 +326,11 @@ func TestRefused(t *testing.T) {
 		{options, text("count = 3", "count = 0"), "the plan has no nodes as far as it can be read here"},
 		{options, text(`kubeconfig = "admin.conf"`, `sandbox = "cluster"`), "the plan's cluster is a sandbox"},
 		{options, map[string]string{"a.join.hcl": planText, "files/settings.yaml": settings + "# " +
-			strings.Repeat("x", mostBytes)}, "the files of the plan have more than 1024000 bytes together"},
+			strings.Repeat("x", mostBytes)}, "the files of the plan have more than 1024000 bytes together, which is what an object of Kubernetes holds: give " +
+			"--plan-image"},
+		{with(func(o *Options) { o.PlanImage = "registry.example/plans" }), files,
+			`--plan-image "registry.example/plans": it must be a repository such as oci://registry.example/plans/prod`},
+		{with(func(o *Options) { o.PlanImage = "oci://registry.example/plans:1" }), files, "without a tag"},
 	} {
 		p, dir, read := load(t, c.files)
 		if _, err := New(c.o, p, dir, read); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -359,7 +363,7 @@ func TestGather(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 0, time.UTC)
 	long := strings.Repeat("x", mostPlain)
 	results := []Result{
-		{Shard: 2, Shards: 2, Command: "apply", Code: 4, Ended: at,
+		{Shard: 2, Shards: 2, Command: "apply", Code: 4, Ended: at, Retried: 3, Stderr: "no answer\n", Metrics: "a 1\n",
 			Report: []byte(`{"hosts":[{"node":"a","changed":[],"error":{"summary":"no answer"}}]}`)},
 		{Shard: 1, Shards: 2, Command: "apply", Ended: at,
 			Report: []byte(`{"hosts":[{"node":"b","changed":["x"],"note":"` + long + `"}]}`)},
@@ -388,7 +392,7 @@ func TestGather(t *testing.T) {
 	}
 	want := `SHARD  HOSTS  ENDED                 RESULT
 1      1      2026-11-26 01:02:03Z  done
-2      1      2026-11-26 01:02:03Z  a host or the API server did not answer (exit code 4)
+2      1      2026-11-26 01:02:03Z  a host or the API server did not answer (exit code 4), after 3 retries
 a: no answer
 The Job prod is complete: 2 of 2 shards have a result, 0 pods run. 2 hosts: 1 changed, 1 failed.
 `

@@ -55,12 +55,28 @@ func (v view) Labels() string {
 // Args are the arguments of the program in the pods.
 func (v view) Args() (string, error) {
 	args := []string{"fleet", "work", "--shards", fmt.Sprint(v.Shards), "--namespace", v.Namespace,
-		"--kubeconfig", v.Kubeconfig.At, "--", v.command}
+		"--kubeconfig", v.Own()}
+	folder := planFolder
+	if v.Packed != nil {
+		args, folder = append(args, "--plan-image", v.Packed.Address()), homeFolder+"/plan"
+	}
+	args = append(args, "--", v.command)
 	if v.Environment != "" {
 		args = append(args, "--env", v.Environment)
 	}
-	return quote(append(args, planFolder))
+	return quote(append(args, folder))
 }
+
+// Own is the kubeconfig of the cluster that the pods run in.
+func (v view) Own() string {
+	if v.Other() {
+		return homeFolder + "/.fleet/kubeconfig"
+	}
+	return v.Kubeconfig.At
+}
+
+// InPlan are the sources of the volume with the plan's folder.
+func (v view) InPlan() bool { return len(v.Files)+len(v.Values) > 0 || v.Kubeconfig.InPlan != "" }
 
 // KnownHosts is the file as a string of YAML.
 func (v view) KnownHosts() (string, error) {
@@ -112,10 +128,14 @@ func (f *Fleet) secrets(keys map[string][]byte) (out []kube.Manifest) {
 	for _, v := range f.Values {
 		values[v.Key] = v.Data
 	}
+	other := map[string][]byte{}
+	if f.Other() {
+		other["kubeconfig"] = f.PodKubeconfig
+	}
 	for _, s := range []struct {
 		name string
 		data map[string][]byte
-	}{{"ssh", keys}, {"values", values}} {
+	}{{"ssh", keys}, {"values", values}, {"kubeconfig", other}} {
 		if len(s.data) == 0 {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/runmetrics"
 	"nodejoin/cmd/nodejoin/internal/selection"
 )
 
@@ -102,6 +103,15 @@ type Report struct {
 	Hosts         []json.RawMessage `json:"hosts"` // those of 'apply --json' or 'status --json', by node
 	ExitCode      int               `json:"exit_code"`
 	Drift         *Report           `json:"drift,omitempty"` // the newest check for drift
+	metrics       map[int]string    // by shard
+}
+
+// writeMetrics writes the metrics that the shards have left; "" = nobody wants them.
+func (r Report) writeMetrics(file string) error {
+	if file == "" {
+		return nil
+	}
+	return runmetrics.Merge(file, r.Job.Name, r.metrics)
 }
 
 // ShardState is the result of a shard.
@@ -130,7 +140,8 @@ var severity = []int{130, 3, 8, 1, 5, 7, 4, 6, 9, 2}
 
 // Gather makes one report of the results.
 func Gather(job JobState, results []Result) (Report, error) {
-	out := Report{FormatVersion: "1", Job: job, Shards: []ShardState{}, Hosts: []json.RawMessage{}}
+	out := Report{FormatVersion: "1", Job: job, Shards: []ShardState{}, Hosts: []json.RawMessage{},
+		metrics: map[int]string{}}
 	names, codes := map[string]json.RawMessage{}, []int{}
 	slices.SortFunc(results, func(a, b Result) int { return cmp.Compare(a.Shard, b.Shard) })
 	for _, r := range results {
@@ -151,6 +162,9 @@ func Gather(job JobState, results []Result) (Report, error) {
 				return out, fmt.Errorf("node %q is in the reports of two shards", h.Node)
 			}
 			names[h.Node] = raw
+		}
+		if r.Metrics != "" {
+			out.metrics[r.Shard] = r.Metrics
 		}
 		codes = append(codes, r.Code)
 		out.Shards = append(out.Shards, ShardState{Shard: r.Shard, Code: r.Code, Hosts: len(report.Hosts), Ended: r.Ended,

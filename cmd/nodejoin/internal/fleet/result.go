@@ -28,6 +28,7 @@ type Result struct {
 	Ended         time.Time
 	Retried       int    // retries of the shard before this result
 	Stderr        string // the end of it; "" where nothing failed
+	Metrics       string // of Prometheus, as text; "" = none
 	Report        []byte // JSON of the command; empty = it wrote none
 }
 
@@ -49,20 +50,30 @@ func (r Result) object(namespace, job, uid string) (kube.Manifest, error) {
 		data["stderr"] = r.Stderr
 	}
 	m.Object["data"], m.Force = data, true
+	binary := map[string]any{}
 	if len(r.Report) <= mostPlain {
 		data["report.json"] = string(r.Report)
-		return m, nil
+	} else {
+		binary["report.json.gz"] = packed(r.Report)
 	}
+	if r.Metrics != "" {
+		binary["metrics.prom.gz"] = packed([]byte(r.Metrics))
+	}
+	if len(binary) > 0 {
+		m.Object["binaryData"] = binary
+	}
+	return m, nil
+}
+
+// packed is text for binaryData.
+func packed(text []byte) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write(r.Report); err != nil {
-		return m, err
+	_, err := z.Write(text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		return "" // memory can be written
 	}
-	if err := z.Close(); err != nil {
-		return m, err
-	}
-	m.Object["binaryData"] = map[string]any{"report.json.gz": base64.StdEncoding.EncodeToString(b.Bytes())}
-	return m, nil
+	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 // owned reports whether an owner of the object has a value in a field.
@@ -88,11 +99,14 @@ func resultFrom(o map[string]any) (r Result, err error) {
 	}
 	r.Ended, err = time.Parse(time.RFC3339, text("ended"))
 	errs = append(errs, err)
-	if packed, ok := field(o, "binaryData")["report.json.gz"].(string); ok {
-		b, err := base64.StdEncoding.DecodeString(packed)
-		if err == nil {
-			r.Report, err = unpacked(b)
-		}
+	binary := field(o, "binaryData")
+	if binary["report.json.gz"] != nil {
+		r.Report, err = unpacked(binary["report.json.gz"])
+		errs = append(errs, err)
+	}
+	if binary["metrics.prom.gz"] != nil {
+		metrics, err := unpacked(binary["metrics.prom.gz"])
+		r.Metrics = string(metrics)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -101,7 +115,12 @@ func resultFrom(o map[string]any) (r Result, err error) {
 	return r, nil
 }
 
-func unpacked(b []byte) ([]byte, error) {
+func unpacked(v any) ([]byte, error) {
+	text, _ := v.(string)
+	b, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return nil, err

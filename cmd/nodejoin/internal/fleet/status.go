@@ -31,6 +31,9 @@ that check instead; the exit code is 2 if it found changes.`,
 		if err != nil {
 			return err
 		}
+		if err := report.writeMetrics(x.metrics); err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
 		if x.json {
 			e := json.NewEncoder(x.Out)
 			e.SetIndent("", "  ")
@@ -48,6 +51,8 @@ that check instead; the exit code is 2 if it found changes.`,
 	x.clusterFlag(c)
 	c.Flags().BoolVar(&x.json, "json", false, "print JSON on standard output")
 	c.Flags().BoolVar(&x.drift, "drift", false, "the newest check for drift")
+	c.Flags().StringVar(&x.metrics, "metrics", "",
+		"also write the metrics of all shards for Prometheus into `file`, for the textfile collector of node_exporter")
 	return c
 }
 

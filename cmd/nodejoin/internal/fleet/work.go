@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ func newWork(x *command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error { return x.work(c, args) }
 	c.Flags().IntVar(&x.Shards, "shards", 1, "how many shards there are")
 	c.Flags().StringVar(&x.Namespace, "namespace", "nodejoin", "namespace of the result")
+	c.Flags().StringVar(&x.PlanImage, "plan-image", "", "the plan in a registry, with its digest; it is unpacked into PLAN")
+	x.over = planFolder
 	x.clusterFlag(c)
 	return c
 }
@@ -49,21 +52,11 @@ func (x *command) work(c *cobra.Command, args []string) error {
 		return x.Usage(c, fmt.Errorf("JOB_COMPLETION_INDEX is %q: it must be the index of a pod, below --shards",
 			os.Getenv("JOB_COMPLETION_INDEX")))
 	}
-	run := append([]string{args[0], "--json", "--shard", fmt.Sprintf("%d/%d", index+1, x.Shards)}, args[1:]...)
-	switch args[0] {
-	case "apply":
-		run = append(run, "--auto-approve")
-	case "status":
-		run = append(run, "--detailed-exitcode")
-	}
-	said, wrong := tail{most: mostTail}, tail{most: mostStderr}
-	code := x.Run(ctx, run, io.MultiWriter(x.Out, &said), io.MultiWriter(x.Err, &wrong))
-	r := Result{Shard: index + 1, Shards: x.Shards, Command: args[0], Code: code, Ended: time.Now().UTC(),
-		Report: said.last(args[0] == "apply")}
+	r := Result{Shard: index + 1, Shards: x.Shards, Command: args[0]}
+	x.run(ctx, &r, args)
+	r.Ended = time.Now().UTC()
 	r.Retried, _ = strconv.Atoi(os.Getenv("NODEJOIN_FLEET_RETRIED")) // it is empty for the first pod
-	if code != codeOK && code != codePending {
-		r.Stderr = strings.ToValidUTF8(string(wrong.b), "?")
-	}
+	code := r.Code
 	if code == codePending { // the Job has done its work
 		code = codeOK
 	}
@@ -76,6 +69,36 @@ func (x *command) work(c *cobra.Command, args []string) error {
 		}
 	}
 	return x.Exit(code)
+}
+
+// run runs the command, and fills in what it leaves.
+func (x *command) run(ctx context.Context, r *Result, args []string) {
+	said, wrong := tail{most: mostTail}, tail{most: mostStderr}
+	errs := io.MultiWriter(x.Err, &wrong)
+	if x.PlanImage != "" {
+		if err := x.unpackPlan(ctx, args[len(args)-1]); err != nil {
+			_, _ = fmt.Fprintln(errs, "nodejoin: the plan cannot be read:", err)
+			r.Code, r.Stderr = codeUnreachable, strings.ToValidUTF8(string(wrong.b), "?")
+			return
+		}
+	}
+	metrics := filepath.Join(os.TempDir(), "nodejoin-fleet.prom")
+	run := append([]string{args[0], "--json", "--shard", fmt.Sprintf("%d/%d", r.Shard, r.Shards), "--metrics", metrics},
+		args[1:]...)
+	switch args[0] {
+	case "apply":
+		run = append(run, "--auto-approve")
+	case "status":
+		run = append(run, "--detailed-exitcode")
+	}
+	r.Code = x.Run(ctx, run, io.MultiWriter(x.Out, &said), errs)
+	r.Report = said.last(args[0] == "apply")
+	if r.Code != codeOK && r.Code != codePending {
+		r.Stderr = strings.ToValidUTF8(string(wrong.b), "?")
+	}
+	if b, err := os.ReadFile(metrics); err == nil { // a run that could not begin has none
+		r.Metrics = string(b)
+	}
 }
 
 // write puts the result into a ConfigMap that the Job owns. It tries again until ctx ends: the API server may be away
@@ -99,11 +122,18 @@ func (x *command) writeOnce(ctx context.Context, r Result) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.object(x.Namespace, os.Getenv("NODEJOIN_FLEET_JOB"), os.Getenv("NODEJOIN_FLEET_JOB_UID"))
+	job, uid := os.Getenv("NODEJOIN_FLEET_JOB"), os.Getenv("NODEJOIN_FLEET_JOB_UID")
+	m, err := r.object(x.Namespace, job, uid)
 	if err != nil {
 		return err
 	}
-	return api.ApplyManifest(ctx, m)
+	if err := api.ApplyManifest(ctx, m); err != nil {
+		return err
+	}
+	if err := r.writeEvents(ctx, api, x.Namespace, job, uid); err != nil { // they are only for people
+		_, _ = fmt.Fprintln(x.Err, "nodejoin: the events of the shard could not be written:", err)
+	}
+	return nil
 }
 
 // tail keeps the end of what a command has written.

@@ -86,7 +86,7 @@ func TestFormerJobIsGone(t *testing.T) {
 // TestResultIsWrittenLater: a pod whose API server is away for a moment writes its result all the same.
 func TestResultIsWrittenLater(t *testing.T) {
 	var mu sync.Mutex
-	asked, wrote := 0, ""
+	asked, wrote, events := 0, "", []string{}
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -97,7 +97,14 @@ func TestResultIsWrittenLater(t *testing.T) {
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`)
 		case r.Method == http.MethodGet && r.URL.Path == "/api/v1":
 			fmt.Fprint(w, `{"kind":"APIResourceList","resources":[`+
-				`{"name":"configmaps","kind":"ConfigMap","namespaced":true}]}`)
+				`{"name":"configmaps","kind":"ConfigMap","namespaced":true},{"name":"events","kind":"Event","namespaced":true}]}`)
+		case r.Method == http.MethodPatch && strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/fleets/events/prod-3."):
+			b, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			events = append(events, string(b))
+			fmt.Fprint(w, string(b))
 		case r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/fleets/configmaps/prod-3":
 			b, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -112,14 +119,28 @@ func TestResultIsWrittenLater(t *testing.T) {
 	file := kubeconfig(t, s)
 	t.Setenv("NODEJOIN_FLEET_JOB", "prod")
 	t.Setenv("NODEJOIN_FLEET_JOB_UID", "uid-1")
-	x := &command{Options: Options{Namespace: "fleets"}, kubeconfig: file}
-	r := Result{Shard: 3, Shards: 8, Command: "apply", Code: 4, Ended: time.Now(), Report: []byte(`{"hosts":[]}`)}
+	x := &command{Options: Options{Namespace: "fleets"}, kubeconfig: file, App: App{Err: t.Output()}}
+	r := Result{Shard: 3, Shards: 8, Command: "apply", Code: 4, Ended: time.Now(),
+		Report: []byte(`{"hosts":[{"node":"a","error":{"summary":"no answer"}},{"node":"b","changed":["x"]},` +
+			`{"node":"c","held":"the rollout stopped"}]}`)}
 	if err := x.write(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"exit_code":"4"`, `"uid":"uid-1"`, `"report.json":"{\"hosts\":[]}"`} {
+	for _, want := range []string{`"exit_code":"4"`, `"uid":"uid-1"`, `"report.json":"{\"hosts\":[`} {
 		if !strings.Contains(wrote, want) {
 			t.Errorf("no %s in %s", want, wrote)
 		}
+	}
+	for i, want := range []string{`"message":"a: no answer","metadata"`, `"message":"c: the rollout stopped","metadata"`,
+		`"message":"shard 3 of 8, apply: a host or the API server did not answer (exit code 4). 3 hosts, 2 not as planned"`} {
+		if len(events) != 3 || !strings.Contains(events[i], want) || !strings.Contains(events[i], `"uid":"uid-1"`) {
+			t.Errorf("no %s in event %d of %d: %s", want, i, len(events), events)
+		}
+	}
+	many := Result{Shard: 1, Shards: 1, Report: []byte(`{"hosts":[` +
+		strings.TrimSuffix(strings.Repeat(`{"node":"a","state":"drifted"},`, mostEvents+2), ",") + `]}`)}
+	if n := many.notes(); len(n) != mostEvents+1 || n[0].reason != "NodeDrifted" || n[mostEvents].reason != "ShardDone" ||
+		!strings.HasSuffix(n[mostEvents].message, "22 not as planned, 2 of them without an event") {
+		t.Errorf("%d events: %+v", len(n), n)
 	}
 }

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,6 +86,13 @@ func (a Artifact) manifest() (described, v1.Layer, error) {
 		[]v1.Descriptor{{MediaType: fileType, Digest: v1.Hash{Algorithm: "sha256", Hex: a.SHA256}, Size: a.Size,
 			Annotations: map[string]string{titleKey: a.Title}}}})
 	return text, config, err
+}
+
+// Digest is that of the manifest, in hex.
+func (a Artifact) Digest() (string, error) {
+	text, _, err := a.manifest()
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // Check reports whether a repository has an artifact under its tag, as far as the registry says.

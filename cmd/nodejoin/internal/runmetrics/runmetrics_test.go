@@ -83,6 +83,46 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestMerge: the metrics of the shards of a fleet are in one file, by shard, and promtool finds no problem in them.
+func TestMerge(t *testing.T) {
+	dir, shards := t.TempDir(), map[int]string{}
+	for shard := range 2 {
+		file := filepath.Join(dir, "one.prom")
+		r := run(time.Now())
+		r.Code = shard
+		if err := Write(file, r); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards[shard+1] = string(b)
+	}
+	file := filepath.Join(dir, "all.prom")
+	if err := Merge(file, "tools", shards); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.New(strings.NewReader(string(b))).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promtool: %v, %+v", err, problems)
+	}
+	for _, want := range []string{
+		`nodejoin_run_exit_code{command="apply",environment="eu",plan="tools",shard="1"} 0`,
+		`nodejoin_run_exit_code{command="apply",environment="eu",plan="tools",shard="2"} 1`} {
+		if strings.Count(string(b), want+"\n") != 1 {
+			t.Errorf("no %s in\n%s", want, b)
+		}
+	}
+	if err := Merge(file, "tools", map[int]string{3: "{"}); err == nil || !strings.Contains(err.Error(), "of shard 3") {
+		t.Error(err)
+	}
+}
+
 // TestDashboard: the dashboard asks for metrics that runs or guards have, with labels that they have.
 func TestDashboard(t *testing.T) {
 	g, err := run(time.Now()).gather(time.Now())
