@@ -12,7 +12,9 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -46,6 +48,90 @@ func TestFleet(t *testing.T) {
 	}
 	p.fleetPod(ctx, jobs)
 	p.fleetRights(ctx)
+	for _, command := range []string{"doctor", "leave", "verify"} {
+		text, err := os.ReadFile(filepath.Join(filepath.FromSlash("../../cmd/nodejoin/internal/fleet/testdata"),
+			command+".yaml"))
+		p.must(err)
+		objects, err := kube.ParseManifests(string(text))
+		p.must(err)
+		for _, m := range objects {
+			p.must(jobs.ApplyManifest(ctx, m))
+		}
+	}
+	p.commandRights(ctx)
+}
+
+// fleetAccount opens the API server as an account of a fleet.
+func (p *controlPlane) fleetAccount(ctx context.Context, name string) (kube.API, kubernetes.Interface) {
+	token, err := p.admin.CoreV1().ServiceAccounts("fleets").CreateToken(ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
+	p.must(err)
+	a, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig(name, &clientcmdapi.AuthInfo{Token: token.Status.Token})})
+	p.must(err)
+	return a, p.as(rest.Config{BearerToken: token.Status.Token})
+}
+
+// commandRights makes the calls of other commands than apply as their ServiceAccounts. One that only reads may write
+// nothing.
+func (p *controlPlane) commandRights(ctx context.Context) {
+	const own, node = "nodejoin-verify-a", "fleet-1"
+	p.nodes(ctx, node)
+	doctor, doctorRaw := p.fleetAccount(ctx, "doctor")
+	leave, leaveRaw := p.fleetAccount(ctx, "leave")
+	verify, _ := p.fleetAccount(ctx, "verify")
+	lease := kube.Lease{Name: "nodejoin-prod", Holder: "run", Duration: time.Minute, Renewed: time.Now()}
+	have, err := leave.Node(ctx, node)
+	p.must(err)
+	for _, c := range []struct {
+		what string
+		call func() error
+	}{
+		{"doctor: Node", func() error { _, err := doctor.Node(ctx, node); return err }},
+		{"doctor: Pods", func() error { _, err := doctor.Pods(ctx, node); return err }},
+		{"doctor: Services", func() error { _, err := doctor.Services(ctx); return err }},
+		{"doctor: DaemonSets", func() error { _, err := doctor.DaemonSets(ctx, have); return err }},
+		{"verify: a namespace", func() error { return verify.MakeNamespace(ctx, kube.Namespace{Name: own}) }},
+		{"verify: Namespaces", func() error { _, err := verify.Namespaces(ctx, "a"); return err }},
+		{"verify: a pod", func() error {
+			return verify.RunPod(ctx, kube.PodSpec{Namespace: own, Name: "a", OS: "linux",
+				Containers: []kube.Container{{Name: "a", Image: "a"}}})
+		}},
+		{"verify: its state", func() error { _, err := verify.PodState(ctx, own, "a"); return err }},
+		{"verify: the end", func() error { return errors.Join(verify.EndPods(ctx, own), verify.EndNamespace(ctx, own)) }},
+		{"leave: Lease", func() error {
+			_, err := leave.TakeLease(ctx, lease, "")
+			return errors.Join(err, leave.ReleaseLease(ctx, lease.Name, "run"))
+		}},
+		{"leave: Cordon", func() error { return leave.Cordon(ctx, node, "leave") }},
+		{"leave: Pods", func() error { _, err := leave.Pods(ctx, node); return err }},
+		{"leave: tokens", func() error {
+			_, err := leave.BootstrapTokens(ctx, node)
+			return errors.Join(err, leave.RevokeToken(ctx, "abcdef"), leave.EndTokens(ctx, node))
+		}},
+		{"leave: DeleteNode", func() error { return leave.DeleteNode(ctx, node, have.UID) }},
+	} {
+		if err := c.call(); err != nil {
+			p.t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	for what, err := range map[string]error{
+		"doctor: Cordon":      doctor.Cordon(ctx, testNode, "x"),
+		"doctor: a namespace": doctor.MakeNamespace(ctx, kube.Namespace{Name: "x"}),
+		"doctor: Lease":       second(doctor.TakeLease(ctx, lease, "")),
+		"verify: Cordon":      verify.Cordon(ctx, testNode, "x"),
+		"leave: a namespace":  leave.MakeNamespace(ctx, kube.Namespace{Name: "x"}),
+	} {
+		if !errors.Is(err, kube.ErrForbidden) {
+			p.t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, raw := range map[string]kubernetes.Interface{"doctor": doctorRaw, "leave": leaveRaw} {
+		_, err := raw.CoreV1().Pods("fleets").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+			metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) {
+			p.t.Errorf("%s creates a pod: %v", what, err)
+		}
+	}
 }
 
 // fleetPod creates a pod as the Job controller would.

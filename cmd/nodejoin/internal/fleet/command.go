@@ -66,14 +66,16 @@ func (x *command) fleetFlags(c *cobra.Command) {
 	x.nameFlags(c)
 	f := c.Flags()
 	f.StringVar(&x.Image, "image", "", "container `image` of nodejoin, best with its digest")
+	f.StringVar(&x.Command, "command", Commands[0], "`command` of nodejoin that the pods run: "+
+		strings.Join(Commands, ", "))
 	f.IntVar(&x.Shards, "shards", 8, "how many shards the nodes are divided into")
 	f.IntVar(&x.AtOnce, "at-once", 2, "how many pods run at once")
 	f.IntVar(&x.Retries, "retries", 3, "how often a shard whose hosts were locked or did not answer starts again")
 	f.StringVar(&x.Drift, "drift", "", "`schedule` by which a CronJob checks for drift, such as \"0 * * * *\"")
 	f.StringVar(&x.PlanImage, "plan-image", "", "`repository` for the plan, oci://registry.example/plans, in place of a "+
 		"ConfigMap: for more than 1 MiB")
-	f.StringVar(&x.others, "pods-kubeconfig", "", "`file`: kubeconfig of the plan's cluster for the pods, if they run in "+
-		"another cluster")
+	f.StringVar(&x.others, "pods-kubeconfig", "", "`file`: kubeconfig of the plan's cluster for the pods, if they run "+
+		"in another cluster")
 	f.StringVar(&x.hostKeys, "known-hosts", "", "`file` with the host keys of the machines")
 }
 

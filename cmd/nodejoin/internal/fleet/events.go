@@ -42,8 +42,8 @@ func (r Result) notes() (out []note) {
 		}
 		out = append(out, note{"Warning", reason, fmt.Sprintf("%s: %s", ui.CleanLine(h.Node), ui.CleanLine(why))})
 	}
-	text := fmt.Sprintf("shard %d of %d, %s: %s (exit code %d). %d hosts, %d not as planned", r.Shard, r.Shards, r.Command,
-		meanings[r.Code], r.Code, len(report.Hosts), bad)
+	text := fmt.Sprintf("shard %d of %d, %s: %s (exit code %d). %d hosts, %d not as planned", r.Shard, r.Shards,
+		r.Command, meanings[r.Code], r.Code, len(report.Hosts), bad)
 	if left > 0 {
 		text += fmt.Sprintf(", %d of them without an event", left)
 	}

@@ -20,6 +20,7 @@ import (
 type Options struct {
 	Name, Namespace string
 	Image           string // of nodejoin
+	Command         string // of nodejoin that the pods run; see Commands
 	Shards, AtOnce  int
 	Retries         int    // of a shard whose hosts were locked or did not answer
 	Drift           string // schedule of the CronJob, as cron writes it; "" = none
@@ -43,8 +44,14 @@ type Fleet struct {
 	Registries  bool       // the pods read from one
 }
 
+// Writes reports whether the pods write into kube-system: tokens, Leases, the list of the plan's objects.
+func (f *Fleet) Writes() bool { return f.Command == "apply" || f.Command == "leave" }
+
 // Other reports whether the plan's cluster is another than the one that the pods run in.
 func (f *Fleet) Other() bool { return f.PodKubeconfig != nil }
+
+// Commands are those that the pods of a fleet may run. apply is the first.
+var Commands = []string{"apply", "doctor", "leave", "verify"}
 
 var (
 	nameForm      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
@@ -73,6 +80,11 @@ func (o Options) Check() error {
 		return errors.New("--at-once: it must be at least 1")
 	case o.Retries < 0 || o.Retries > 100:
 		return errors.New("--retries: it must be a whole number from 0 to 100")
+	case !slices.Contains(Commands, o.Command):
+		return fmt.Errorf("--command %q: it must be one of %s", o.Command, strings.Join(Commands, ", "))
+	case o.Command != Commands[0] && o.Drift != "":
+		return fmt.Errorf("--drift goes with --command apply: the pods of %s do not have the rights that a check for drift "+
+			"needs", o.Command)
 	case o.PlanImage != "" && !planImageForm.MatchString(o.PlanImage):
 		return fmt.Errorf("--plan-image %q: it must be a repository such as oci://registry.example/plans/prod, without a "+
 			"tag", o.PlanImage)
@@ -120,7 +132,7 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 	}
 	f.Kubeconfig, f.Ports = Path{At: homeFolder + "/.kube/config"}, ports(p)
 	if p.Cluster != nil {
-		f.Kubeconfig, f.Rules = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home), rules(p)
+		f.Kubeconfig, f.Rules = inPod(p.Cluster.Kubeconfig, p.Dir, o.Home), rules(p, o.Command)
 	}
 	if f.Other() {
 		f.Rules = nil // the rights are those of its kubeconfig

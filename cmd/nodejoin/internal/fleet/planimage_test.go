@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,10 +68,12 @@ func TestPlanImage(t *testing.T) {
 	to, ran := filepath.Join(t.TempDir(), "plan"), 0
 	x := &command{Options: Options{PlanImage: packed[0].Address()}, over: over, App: App{Out: io.Discard, Err: io.Discard,
 		Run: func(_ context.Context, args []string, _, _ io.Writer) int {
-			ran++
+			if ran++; !slices.Contains(args, to) {
+				t.Errorf("ran %q", args)
+			}
 			for name, want := range map[string]string{"files/settings.yaml": large["files/settings.yaml"],
 				"a.join.hcl": planText, "prod.auto.joinvars": "a = 1\n"} {
-				b, err := os.ReadFile(filepath.Join(args[len(args)-2], filepath.FromSlash(name)))
+				b, err := os.ReadFile(filepath.Join(to, filepath.FromSlash(name)))
 				if err != nil || string(b) != want {
 					t.Errorf("%s: %d bytes, %v", name, len(b), err)
 				}

@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/runmetrics"
 	"nodejoin/cmd/nodejoin/internal/selection"
+	"nodejoin/steps/verify"
 )
 
 // Exit codes of the commands that pods run (cmd/nodejoin/exit.go).
@@ -117,6 +118,7 @@ func (r Report) writeMetrics(file string) error {
 // ShardState is the result of a shard.
 type ShardState struct {
 	Shard   int       `json:"shard"`
+	Command string    `json:"command"`
 	Code    int       `json:"exit_code"`
 	Hosts   int       `json:"hosts"`
 	Ended   time.Time `json:"ended"`
@@ -130,9 +132,52 @@ type host struct {
 	Changed []string `json:"changed"`
 	State   string   `json:"state"`
 	Held    string   `json:"held"`
-	Error   *struct {
+	Left    bool     `json:"left"`
+	// Findings are those of doctor.
+	Findings []struct {
+		ID string `json:"id"`
+	} `json:"findings"`
+	Error *struct {
 		Summary string `json:"summary"`
 	} `json:"error"`
+}
+
+// flow is a test of verify.
+type flow struct {
+	Node   string        `json:"node"`
+	Flow   string        `json:"flow"`
+	Status verify.Status `json:"status"`
+	Detail string        `json:"detail,omitempty"`
+}
+
+// tested are the hosts of a verify, with their tests, and the first that failed as an error.
+func tested(flows []flow) (out []json.RawMessage) {
+	type summary struct {
+		Summary string `json:"summary"`
+	}
+	type result struct {
+		Node  string   `json:"node"`
+		Flows []flow   `json:"flows"`
+		Error *summary `json:"error,omitempty"`
+	}
+	var list []*result
+	for _, f := range flows {
+		i := slices.IndexFunc(list, func(r *result) bool { return r.Node == f.Node })
+		if i < 0 {
+			i, list = len(list), append(list, &result{Node: f.Node})
+		}
+		r := list[i]
+		if r.Flows = append(r.Flows, f); f.Status == verify.Fail && r.Error == nil {
+			r.Error = &summary{f.Flow + ": " + f.Detail}
+		}
+	}
+	for _, r := range list {
+		b, err := json.Marshal(r)
+		if err == nil { // text can be written
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // severity is the order of exit codes, the worst first: that of one run over all hosts.
@@ -147,11 +192,15 @@ func Gather(job JobState, results []Result) (Report, error) {
 	for _, r := range results {
 		var report struct {
 			Hosts []json.RawMessage `json:"hosts"`
+			Flows []flow            `json:"flows"`
 		}
 		if len(r.Report) > 0 {
 			if err := json.Unmarshal(r.Report, &report); err != nil {
 				return out, fmt.Errorf("the report of shard %d cannot be read: %w", r.Shard, err)
 			}
+		}
+		if r.Command == "verify" {
+			report.Hosts = tested(report.Flows)
 		}
 		for _, raw := range report.Hosts {
 			var h host
@@ -167,8 +216,8 @@ func Gather(job JobState, results []Result) (Report, error) {
 			out.metrics[r.Shard] = r.Metrics
 		}
 		codes = append(codes, r.Code)
-		out.Shards = append(out.Shards, ShardState{Shard: r.Shard, Code: r.Code, Hosts: len(report.Hosts), Ended: r.Ended,
-			Retried: r.Retried, Stderr: r.Stderr})
+		out.Shards = append(out.Shards, ShardState{Shard: r.Shard, Command: r.Command, Code: r.Code,
+			Hosts: len(report.Hosts), Ended: r.Ended, Retried: r.Retried, Stderr: r.Stderr})
 	}
 	sorted := []string{}
 	for n := range names {

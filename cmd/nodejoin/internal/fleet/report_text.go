@@ -56,6 +56,9 @@ func (r Report) Text(w io.Writer) error {
 // result says how a shard ended, and whether it starts again.
 func (j JobState) result(s ShardState) string {
 	text := meanings[s.Code]
+	if s.Code == codeFailed && (s.Command == "doctor" || s.Command == "verify") {
+		text = map[string]string{"doctor": "doctor found errors", "verify": "a test failed"}[s.Command]
+	}
 	if s.Code != codeOK {
 		text += fmt.Sprintf(" (exit code %d)", s.Code)
 	}
@@ -105,7 +108,7 @@ func (r Report) totals() (t totals, err error) {
 			why = h.Error.Summary
 		}
 		switch {
-		case len(h.Changed) > 0:
+		case len(h.Changed) > 0 || h.Left:
 			t.changed++
 		case h.State == "in_sync":
 			t.inSync++
@@ -116,6 +119,9 @@ func (r Report) totals() (t totals, err error) {
 			}
 		}
 		t.checked = t.checked || h.State != ""
+		if n := len(h.Findings); n > 0 && why == "" {
+			t.lines = append(t.lines, fmt.Sprintf("%s: %d findings", name, n))
+		}
 		if why != "" {
 			t.failed++
 			t.lines = append(t.lines, name+": "+ui.CleanLine(why))

@@ -20,7 +20,34 @@ type Rule struct {
 	Groups, Resources, Names, URLs, Verbs []string
 }
 
-// everyRun are the rights that a run over any plan needs in the whole cluster.
+// reads are the rights to what doctor looks at in the whole cluster.
+var reads = []Rule{
+	{Groups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list"}},
+	{Groups: []string{""}, Resources: []string{"services", "events"}, Verbs: []string{"list"}},
+	{Groups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list"}},
+	{Groups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"list"}},
+	{Groups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"},
+		Verbs: []string{"get", "list"}},
+}
+
+// verifies are the rights that verify needs besides: it makes a namespace of its own, whose name is not known before,
+// so that they are for all namespaces.
+var verifies = []Rule{
+	{Groups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"create", "delete"}},
+	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "delete"}},
+	{Groups: []string{""}, Resources: []string{"pods/exec", "pods/portforward"}, Verbs: []string{"create", "get"}},
+	{Groups: []string{""}, Resources: []string{"pods/log", "nodes/proxy"}, Verbs: []string{"get"}},
+	{Groups: []string{""}, Resources: []string{"services"}, Verbs: []string{"create"}},
+	{Groups: []string{""}, Resources: []string{"serviceaccounts"}, Names: []string{"default"}, Verbs: []string{"get"}},
+}
+
+// leaves are the rights that leave needs besides, but for those to delete Nodes.
+var leaves = []Rule{
+	{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}},
+	{Groups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}},
+}
+
+// everyRun are the rights that an apply of any plan needs in the whole cluster.
 var everyRun = []Rule{
 	{Groups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "patch", "watch"}},
 	{Groups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
@@ -36,10 +63,19 @@ var everyRun = []Rule{
 		Names: []string{"kubernetes.io/kubelet-serving"}, Verbs: []string{"approve"}},
 }
 
-// rules are the rights that a run over the plan needs in the whole cluster. A right to create cannot be limited to
+// rules are the rights that a command over the plan needs in the whole cluster. A right to create cannot be limited to
 // names (Kubernetes documentation, "Using RBAC Authorization", "Referring to resources").
-func rules(p *plan.Compiled) []Rule {
+func rules(p *plan.Compiled, command string) []Rule {
 	r, seen := rights{named: map[right][]string{}}, map[string]bool{}
+	switch command {
+	case "doctor":
+		return reads
+	case "verify":
+		return slices.Concat(reads, verifies)
+	case "leave":
+		r.deletedNodes()
+		return slices.Concat(reads, leaves, r.list())
+	}
 	for _, n := range p.Nodes {
 		for _, s := range n.Steps {
 			if t, ok := kinds.As[kinds.ServiceAccountToken](s); ok {

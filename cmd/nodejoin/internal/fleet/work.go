@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,15 +32,15 @@ func newWork(x *command) *cobra.Command {
 		Hidden: true,
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) < 2 || args[0] != "apply" && args[0] != "status" {
-			return x.Usage(c, errors.New("fleet work needs apply or status, and a plan"))
+		if len(args) < 2 || args[0] != "status" && !slices.Contains(Commands, args[0]) {
+			return x.Usage(c, errors.New("fleet work needs status or a command of fleets, and a plan"))
 		}
 		return nil
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return x.work(c, args) }
 	c.Flags().IntVar(&x.Shards, "shards", 1, "how many shards there are")
 	c.Flags().StringVar(&x.Namespace, "namespace", "nodejoin", "namespace of the result")
-	c.Flags().StringVar(&x.PlanImage, "plan-image", "", "the plan in a registry, with its digest; it is unpacked into PLAN")
+	c.Flags().StringVar(&x.PlanImage, "plan-image", "", "the plan in a registry, with its digest, for the folder PLAN")
 	x.over = planFolder
 	x.clusterFlag(c)
 	return c
@@ -83,16 +84,17 @@ func (x *command) run(ctx context.Context, r *Result, args []string) {
 		}
 	}
 	metrics := filepath.Join(os.TempDir(), "nodejoin-fleet.prom")
-	run := append([]string{args[0], "--json", "--shard", fmt.Sprintf("%d/%d", r.Shard, r.Shards), "--metrics", metrics},
-		args[1:]...)
+	run := append([]string{args[0], "--json", "--shard", fmt.Sprintf("%d/%d", r.Shard, r.Shards)}, args[1:]...)
 	switch args[0] {
 	case "apply":
-		run = append(run, "--auto-approve")
+		run = append(run, "--auto-approve", "--metrics", metrics)
+	case "leave":
+		run = append(run, "--auto-approve", "--all")
 	case "status":
-		run = append(run, "--detailed-exitcode")
+		run = append(run, "--detailed-exitcode", "--metrics", metrics)
 	}
 	r.Code = x.Run(ctx, run, io.MultiWriter(x.Out, &said), errs)
-	r.Report = said.last(args[0] == "apply")
+	r.Report = said.last(args[0] == "apply" || args[0] == "leave")
 	if r.Code != codeOK && r.Code != codePending {
 		r.Stderr = strings.ToValidUTF8(string(wrong.b), "?")
 	}

@@ -132,7 +132,7 @@ func TestResultIsWrittenLater(t *testing.T) {
 		}
 	}
 	for i, want := range []string{`"message":"a: no answer","metadata"`, `"message":"c: the rollout stopped","metadata"`,
-		`"message":"shard 3 of 8, apply: a host or the API server did not answer (exit code 4). 3 hosts, 2 not as planned"`} {
+		`"message":"shard 3 of 8, apply: a host or the API server did not answer (exit code 4). 3 hosts, 2 not as pl`} {
 		if len(events) != 3 || !strings.Contains(events[i], want) || !strings.Contains(events[i], `"uid":"uid-1"`) {
 			t.Errorf("no %s in event %d of %d: %s", want, i, len(events), events)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Merge replaces a file with the metrics that the shards of a fleet have left, by shard. Each gets the label shard, and
-// the fleet's name as its plan.
+// Merge replaces a file with the metrics that the shards of a fleet have left. Each gets the label shard, and the
+// fleet's name as its plan.
 func Merge(file, fleet string, shards map[int]string) error {
 	all := map[string]*dto.MetricFamily{}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
