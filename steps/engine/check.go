@@ -16,7 +16,10 @@ import (
 
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {
-	s.each(ctx, func(ctx context.Context, h *hostRun) { h.check(ctx) },
+	s.each(ctx, func(ctx context.Context, h *hostRun) {
+		h.check(ctx)
+		h.park()
+	},
 		func(h *hostRun, err error) { h.report = HostReport{Node: h.node, Err: err} })
 	s.checkArtifactVersions()
 	r := &Report{Rollout: s.plan.Rollout}

@@ -123,11 +123,11 @@ func (h *hostRun) lock(ctx context.Context) error {
 
 // hold locks the host for this run. A connection that is lost meanwhile is made again.
 func (h *hostRun) hold(ctx context.Context) error {
+	err := h.connect(ctx)
 	if h.opt.Holder.Run == "" {
-		return nil
+		return err
 	}
 	h.holds = true
-	err := h.connect(ctx)
 	if err == nil {
 		err = h.lock(ctx)
 	}

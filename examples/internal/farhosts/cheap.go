@@ -100,7 +100,7 @@ func (b *Bed) session(ctx context.Context, s gssh.Session) {
 		return
 	}
 	if err == nil {
-		err = b.serve(ctx, s, at.(string), digest, m[4])
+		err = b.serve(ctx, s, at.(string), m[3], digest, m[4])
 	}
 	code := 0
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
@@ -151,8 +151,9 @@ func (b *Bed) agent(name string) (digest string, err error) {
 	return digest, nil
 }
 
-// serve is the agent on a cheap host. The lock of the machine's runs is beside the sandbox.
-func (b *Bed) serve(ctx context.Context, s gssh.Session, name, digest, dataHex string) error {
+// serve is the agent on a cheap host. The lock of the machine's runs is beside the sandbox. The program that was sent is
+// in the sandbox, too: plans install it.
+func (b *Bed) serve(ctx context.Context, s gssh.Session, name, program, digest, dataHex string) error {
 	raw, err := hex.DecodeString(dataHex)
 	if err != nil {
 		return err
@@ -165,10 +166,19 @@ func (b *Bed) serve(ctx context.Context, s gssh.Session, name, digest, dataHex s
 	if err != nil {
 		return err
 	}
+	own := "/root/.nodejoin/agent/" + program
+	at := filepath.Join(b.path(name), own)
+	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		return err
+	}
+	err = os.Link(filepath.Join(b.path("home"), ".nodejoin", "agent", program), at)
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
 	h := host.Around(box, func(op, subject string, call func() error) error {
 		err := call()
 		if b.opt.Called != nil {
-			c := Call{Time: time.Now(), Host: name, Op: op, Subject: subject, OfNodejoin: subject == box.LockDir() ||
+			c := Call{Time: time.Now(), Host: name, Op: op, Subject: subject, OfNodejoin: strings.HasPrefix(subject, box.LockDir()) ||
 				subject == data || strings.HasPrefix(subject, data+"/")}
 			if err != nil {
 				c.Err = err.Error()
@@ -178,6 +188,7 @@ func (b *Bed) serve(ctx context.Context, s gssh.Session, name, digest, dataHex s
 		return err
 	})
 	return agent.Serve(ctx, s, s, agent.Options{Host: h, DataDir: box.LockDir(),
-		Artifacts: artifact.New(artifact.Options{MachineEnv: box.MachineEnv}),
-		Hello:     wire.Hello{Protocol: wire.Protocol, Version: "cheap", OS: "linux", Arch: "amd64", Digest: digest}})
+		Artifacts: artifact.New(artifact.Options{MachineEnv: box.MachineEnv,
+			BlobDir: agent.BlobDir("linux", filepath.Join(b.path(name), box.LockDir()))}), Program: own,
+		Hello: wire.Hello{Protocol: wire.Protocol, Version: "cheap", OS: "linux", Arch: "amd64", Digest: digest}})
 }

@@ -23,7 +23,7 @@ func (b *Bed) startReal(ctx context.Context, h Host) (port int, err error) {
 	root, config := filepath.Join(dir, h.Name), filepath.Join(dir, h.Name+".sshd")
 	err = errors.Join(free.Close(), os.MkdirAll(filepath.Join(root, "srv"), 0o755), os.MkdirAll(filepath.Join(root,
 		"root"), 0o700), os.WriteFile(config, fmt.Appendf(nil, "ListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile "+
-		"%[2]s/user.pub\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nLogLevel ERROR\n"+
+		"%[2]s/user.pub\nStrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nLogLevel FATAL\n"+
 		"Subsystem sftp internal-sftp\n", target, dir), 0o600))
 	if err != nil {
 		return 0, err
