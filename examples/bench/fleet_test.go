@@ -13,8 +13,8 @@ import (
 	"nodejoin/examples/internal/exampletest"
 )
 
-// BenchmarkFleet runs a plan of two steps on up to 5,000 sandboxes in this process: its cost is linear in the number of
-// hosts. Run it with -benchtime 1x.
+// BenchmarkFleet runs a plan of two steps on up to 5,000 sandboxes in this process: its cost is linear in the number
+// of hosts. Run it with -benchtime 1x.
 func BenchmarkFleet(b *testing.B) {
 	for _, hosts := range []int{500, 1000, 2500, 5000} {
 		dir := b.TempDir()

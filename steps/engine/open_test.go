@@ -28,8 +28,8 @@ func (c *openConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestFewConnectionsStayOpen: after the check of many hosts some connections are kept for the apply, and the others are
-// made again, so that the memory of a run does not grow with all hosts.
+// TestFewConnectionsStayOpen: after the check of many hosts some connections are kept for the apply, and the others
+// are made again, so that the memory of a run does not grow with all hosts.
 func TestFewConnectionsStayOpen(t *testing.T) {
 	const hosts, most = 130, 100
 	dir := t.TempDir()

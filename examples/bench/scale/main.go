@@ -45,11 +45,12 @@ type scale struct {
 	real, runs         int
 	rtt                time.Duration
 	archives           archives
-	mirror             string // its address
+	mirror             string                   // its address
+	one                map[string]time.Duration // CPU time of runs over one host
 }
 
 func run(ctx context.Context) (err error) {
-	s := scale{}
+	s := scale{one: map[string]time.Duration{}}
 	list := flag.String("hosts", "1,10,100,1000", "numbers of hosts")
 	flag.IntVar(&s.real, "real", 50, "most hosts that are OpenSSH servers; the rest are sandboxes")
 	flag.DurationVar(&s.rtt, "rtt", 50*time.Millisecond, "round-trip time of the link")
@@ -79,7 +80,7 @@ func run(ctx context.Context) (err error) {
 	}()
 	s.mirror = "http://" + l.Addr().String()
 	fmt.Printf("round-trip time %v, --parallel %s; controller: what nodejoin used\n\n", s.rtt, s.parallel)
-	fmt.Print("| hosts | real | run | seconds | CPU seconds | CPU ms a host | MB | |\n" +
+	fmt.Print("| hosts | real | run | seconds | CPU seconds | CPU ms a further host | MB | |\n" +
 		"|--:|--:|---|--:|--:|--:|--:|---|\n")
 	for _, text := range strings.Split(*list, ",") {
 		n, err := strconv.Atoi(text)
@@ -103,8 +104,15 @@ func (s scale) measure(ctx context.Context, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
 	row := func(name string, u usage) {
-		fmt.Printf("| %d | %d | %s | %.1f | %.2f | %.1f | %.0f | %s |\n", n, real, name, u.took.Seconds(), u.cpu.Seconds(),
-			1e3*u.cpu.Seconds()/float64(n), u.memory, u.said)
+		further := ""
+		if one, ok := s.one[name]; ok && n > 1 {
+			further = fmt.Sprintf("%.1f", 1e3*(u.cpu-one).Seconds()/float64(n-1))
+		}
+		if n == 1 {
+			s.one[name] = u.cpu
+		}
+		fmt.Printf("| %d | %d | %s | %.1f | %.2f | %s | %.0f | %s |\n", n, real, name, u.took.Seconds(), u.cpu.Seconds(),
+			further, u.memory, u.said)
 	}
 	first, err := s.apply(ctx, bed)
 	if err != nil {

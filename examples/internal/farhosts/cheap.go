@@ -151,8 +151,8 @@ func (b *Bed) agent(name string) (digest string, err error) {
 	return digest, nil
 }
 
-// serve is the agent on a cheap host. The lock of the machine's runs is beside the sandbox. The program that was sent is
-// in the sandbox, too: plans install it.
+// serve is the agent on a cheap host. The lock of the machine's runs is beside the sandbox. The program that was sent
+// is in the sandbox, too: plans install it.
 func (b *Bed) serve(ctx context.Context, s gssh.Session, name, program, digest, dataHex string) error {
 	raw, err := hex.DecodeString(dataHex)
 	if err != nil {
@@ -178,8 +178,9 @@ func (b *Bed) serve(ctx context.Context, s gssh.Session, name, program, digest, 
 	h := host.Around(box, func(op, subject string, call func() error) error {
 		err := call()
 		if b.opt.Called != nil {
-			c := Call{Time: time.Now(), Host: name, Op: op, Subject: subject, OfNodejoin: strings.HasPrefix(subject, box.LockDir()) ||
-				subject == data || strings.HasPrefix(subject, data+"/")}
+			c := Call{Time: time.Now(), Host: name, Op: op, Subject: subject}
+			c.OfNodejoin = strings.HasPrefix(subject, box.LockDir()) || subject == data ||
+				strings.HasPrefix(subject, data+"/")
 			if err != nil {
 				c.Err = err.Error()
 			}
