@@ -204,9 +204,7 @@ func (b *batch) stage(ctx context.Context) error {
 		if src.File == "" {
 			continue
 		}
-		err := b.conn.Stage(ctx, src, func(done, total int64) {
-			b.emit(event.StepProgress{Host: b.node.Name, Step: spec.ID, Done: done, Total: total, Note: "sending"})
-		})
+		err := b.stageOne(ctx, spec, src)
 		if err != nil {
 			if dropped(err) || ctx.Err() != nil {
 				return err
@@ -217,6 +215,16 @@ func (b *batch) stage(ctx context.Context) error {
 		b.staged[spec.ID] = true
 	}
 	return nil
+}
+
+func (b *batch) stageOne(ctx context.Context, spec steps.Spec, src steps.Source) error {
+	content, e := b.content(ctx, src)
+	if e != nil {
+		return e
+	}
+	return b.conn.Stage(ctx, content, func(done, total int64) {
+		b.emit(event.StepProgress{Host: b.node.Name, Step: spec.ID, Done: done, Total: total, Note: "sending"})
+	})
 }
 
 // stageError says that an artifact of a step could not be brought to the host.

@@ -279,7 +279,7 @@ func (h leaving) note(ctx context.Context, began time.Time, res *LeaveResult) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
-	h.sendNote(ctx, n)
+	h.sendNote(ctx, n, false)
 }
 
 // undo makes the host undo what nodejoin did. That removes networks, and with them perhaps the connection.

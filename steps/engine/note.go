@@ -17,14 +17,16 @@ import (
 // noteFor bounds the notes at the end of a run.
 const noteFor = 15 * time.Second
 
-// sendNote has the machine keep a note, while it can be reached.
-func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote) {
+// sendNote has the machine keep a note, while it can be reached. release: that ends hold, too.
+func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote, release bool) {
 	if h.conn == nil {
 		return
 	}
-	if _, err := do(ctx, h, wire.Note, n, nil); err != nil && !dropped(err) {
+	_, err := do(ctx, h, wire.Note, executor.NoteRequest{RunNote: n, Release: release}, nil)
+	if err != nil && !dropped(err) {
 		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the machine", Detail: err.Error()})
 	}
+	h.holds = h.holds && (err != nil || !release)
 }
 
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
@@ -54,7 +56,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
 	n.RanVersions = h.versionSeen(ctx, sum)
-	h.sendNote(ctx, n)
+	h.sendNote(ctx, n, true)
 	if h.api == nil || !needsCluster(h.node) {
 		return
 	}

@@ -54,7 +54,8 @@ func (a *hostApply) displaced(next steps.Spec) (names []string) {
 // removeLate removes the rest, once the steps are done: nothing uses it any more, and it is
 // known what of an archive is left over. What the plan made under a former name is noted as made under its own.
 func (a *hostApply) removeLate(ctx context.Context) {
-	if a.node.Partial || !a.removesEarly() && len(a.sum.Changed) == 0 && len(a.names) == 0 {
+	made := a.report.Removals.Of > 0 // by an earlier run: else the machine has only what the plan's steps made just now
+	if a.node.Partial || !a.removesEarly() && (len(a.sum.Changed) == 0 || !made) && len(a.names) == 0 {
 		return
 	}
 	a.remove(ctx, false)

@@ -50,7 +50,7 @@ type Session struct {
 	firstErr  error
 	turns     sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
 
-	artifacts artifacts
+	contents transport.Contents // of the controller
 }
 
 // hostRun is the state of one host in a session.
@@ -94,7 +94,7 @@ func New(p *plan.Compiled, opt Options) *Session {
 	return s
 }
 
-// Close ends the connections.
+// Close ends the connections and closes the files that were sent.
 func (s *Session) Close() {
 	for _, h := range s.hosts {
 		h.disconnect()
@@ -102,6 +102,7 @@ func (s *Session) Close() {
 	if s.api != nil {
 		s.api.Close()
 	}
+	s.contents.Close()
 }
 
 func (s *Session) emit(e event.Event) {

@@ -31,6 +31,12 @@ type RunNote struct {
 	RanVersions map[string]string `json:"ran_versions,omitempty"`
 }
 
+// NoteRequest asks for a note. Release: the run has ended, and the machine is unlocked after that.
+type NoteRequest struct {
+	RunNote
+	Release bool `json:"release,omitempty"`
+}
+
 // LeaveCommand is the command of a leave in its note.
 const LeaveCommand = "leave"
 

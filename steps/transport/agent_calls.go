@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"nodejoin/steps"
@@ -93,29 +92,15 @@ func (s *agentConn) Close() error {
 	return nil
 }
 
-// Stage sends an artifact to <DataDir>/blobs/<digest>. Its digest is checked while
-// it is read here; the step that uses it checks it again over there.
-func (s *agentConn) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) (err error) {
+// Stage sends an artifact to <DataDir>/blobs/<digest>. The step that uses it checks its digest over there.
+func (s *agentConn) Stage(ctx context.Context, c *Content, progress func(done, total int64)) (err error) {
 	defer func() { err = cleaned(err) }()
-	algorithm, digest := src.Digest()
-	blob := wire.Blob{Algorithm: algorithm, Digest: digest}
-	if src.File == "" || !blob.Valid() {
+	algorithm, digest := c.Source.Digest()
+	blob := wire.Blob{Algorithm: algorithm, Digest: digest, Size: c.Size}
+	if !blob.Valid() {
 		return &steps.Error{Code: steps.CodeInvalid, Summary: "no artifact to send",
-			Detail: fmt.Sprintf("%q needs a file and a digest", src.Name())}
+			Detail: fmt.Sprintf("%q needs a digest", c.Source.Name())}
 	}
-	f, err := os.Open(src.File)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", src.File)
-	}
-	blob.Size = fi.Size()
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -127,7 +112,7 @@ func (s *agentConn) Stage(ctx context.Context, src steps.Source, progress func(d
 	if state.Have {
 		return nil
 	}
-	if err := s.door.upload(ctx, f, src, blob, state, progress); err != nil {
+	if err := s.door.upload(ctx, c, blob, state, progress); err != nil {
 		return err
 	}
 	return s.own(ctx, wire.MethodBlobEnd, blob, &wire.None{})

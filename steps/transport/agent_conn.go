@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"nodejoin/steps"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -19,10 +18,8 @@ type door interface {
 	open(line string) (program, error)
 	// bring sends the agent and starts it. tried says that this was done before; pushed, that no other way is left.
 	bring(ctx context.Context, tried bool) (pushed bool, err error)
-	// upload sends an artifact to the file state.Temp of the machine, after what is there already, and verifies the
-	// digest of what it read.
-	upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
-		progress func(done, total int64)) error
+	// upload sends an artifact to the file state.Temp of the machine, after what is there already.
+	upload(ctx context.Context, c *Content, blob wire.Blob, state wire.BlobState, progress func(done, total int64)) error
 	// crashed is what the agent wrote to its file when it crashed; "" if it did not, or if that is not known before ctx
 	// ends.
 	crashed(ctx context.Context) string

@@ -304,7 +304,7 @@ func TestBecomeStages(t *testing.T) {
 	c.Become = &Become{Method: "sudo"}
 	conn := m.dial(t, c)
 	src := artifact(t, 3<<20)
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, digest := src.Digest()

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"nodejoin/steps"
@@ -47,7 +48,11 @@ func (l *local) setEmit(f func(event.Event)) {
 func (l *local) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
 	l.setEmit(emit)
 	defer l.setEmit(nil)
-	return m.Run(ctx, l.exec)
+	err := m.Run(ctx, l.exec)
+	if wire.Releases(m) {
+		err = errors.Join(err, l.lock.Release())
+	}
+	return err
 }
 
 func (l *local) Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error) {
@@ -58,7 +63,7 @@ func (l *local) Forget(ctx context.Context, req executor.LeaveRequest) (executor
 }
 
 // Stage does nothing: the file is opened where it is.
-func (l *local) Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error {
+func (l *local) Stage(ctx context.Context, _ *Content, progress func(done, total int64)) error {
 	return context.Cause(ctx)
 }
 

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"nodejoin/steps"
+	store "nodejoin/steps/artifact"
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/transport/agent"
@@ -71,8 +72,9 @@ func serveTestAgent(args []string) error {
 		}
 	}
 	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner,
-		Host: newFileHost(dir), Artifacts: noArtifacts{}, DataDir: dir, Program: exe,
-		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
+		Host: newFileHost(dir), DataDir: dir, Program: exe,
+		Artifacts: store.New(store.Options{BlobDir: agent.BlobDir("linux", dir)}),
+		Hello:     wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
 	})
 }
 

@@ -2,21 +2,18 @@ package transport
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 
 	"nodejoin/steps"
-	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
 
 // upload sends over SFTP what the machine does not have of an artifact yet, with many requests under way at once.
-func (s *sshConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob, state wire.BlobState,
+func (s *sshConn) upload(ctx context.Context, artifact *Content, blob wire.Blob, state wire.BlobState,
 	progress func(done, total int64)) error {
-	sum := steps.NewHash(blob.Algorithm)
-	from, err := already(f, sum, blob, state)
+	src, f := artifact.Source, artifact.Reader()
+	from, err := already(f, state)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", src.File, err)
 	}
@@ -28,9 +25,8 @@ func (s *sshConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source,
 	alive, rest := s.watch("send an artifact")
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	m := &meter{ctx: ctx, r: io.TeeReader(f, sum), total: blob.Size, done: from, alive: alive, progress: progress}
+	m := &meter{ctx: ctx, r: f, total: blob.Size, done: from, alive: alive, progress: progress}
 	err = send(c, sftpPath(s.cfg.OS, temp), m)
-	have := hex.EncodeToString(sum.Sum(nil))
 	if !stop() {
 		s.closeFiles()
 		return context.Cause(ctx)
@@ -38,14 +34,12 @@ func (s *sshConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source,
 	switch {
 	case m.err != nil:
 		err = fmt.Errorf("read %s: %w", src.File, m.err)
-	case err == nil && have != blob.Digest:
-		err = &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
 	case err == nil:
 		return nil
 	default:
 		err = s.stageFailed(ctx, src, err)
 	}
-	if de := (*host.DigestError)(nil); !errors.Is(err, ErrDropped) && m.err == nil && !errors.As(err, &de) {
+	if !errors.Is(err, ErrDropped) && m.err == nil {
 		// SFTP has no error for a full disk; the agent detects it.
 		var full *steps.Error
 		if e := s.own(ctx, wire.MethodBlobBegin, blob, &wire.BlobState{}); errors.As(e, &full) &&

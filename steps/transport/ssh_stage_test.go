@@ -36,7 +36,7 @@ func TestStage(t *testing.T) {
 	conn := m.dial(t, m.config(p.Addr))
 	src := artifact(t, 3<<20)
 	var last, total int64
-	if err := conn.Stage(t.Context(), src, func(d, n int64) { last, total = d, n }); err != nil {
+	if err := stage(t.Context(), conn, src, func(d, n int64) { last, total = d, n }); err != nil {
 		t.Fatal(err)
 	}
 	if last != 3<<20 || total != 3<<20 {
@@ -47,7 +47,7 @@ func TestStage(t *testing.T) {
 		t.Fatalf("staged: %s, %v", have, err)
 	}
 	before := p.Sent.Load()
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := p.Sent.Load() - before; n > 4096 {
@@ -57,11 +57,11 @@ func TestStage(t *testing.T) {
 	bad := src
 	bad.SHA256 = strings.Repeat("0", 64)
 	var de *host.DigestError
-	if err := conn.Stage(t.Context(), bad, nil); !errors.As(err, &de) || de.Got != src.SHA256 {
+	if err := stage(t.Context(), conn, bad, nil); !errors.As(err, &de) || de.Got != src.SHA256 {
 		t.Fatalf("%v, want a DigestError", err)
 	}
 	bad.File = filepath.Join(t.TempDir(), "missing")
-	if err := conn.Stage(t.Context(), bad, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := stage(t.Context(), conn, bad, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("%v, want ErrNotExist", err)
 	}
 	left, _ := filepath.Glob(filepath.Join(m.dir, "blobs", "*"))
@@ -91,7 +91,7 @@ func TestStageUsedIsRemoved(t *testing.T) {
 	m.place(t)
 	conn := m.dial(t, m.config(m.addr))
 	src := artifact(t, 10)
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	req := directories(t.TempDir(), 1)
@@ -113,12 +113,12 @@ func TestDropInStage(t *testing.T) {
 	p.CutAt = 2 << 20
 	conn := m.dial(t, m.config(p.Addr))
 	src := artifact(t, 8<<20)
-	if err := conn.Stage(t.Context(), src, nil); !errors.Is(err, ErrDropped) {
+	if err := stage(t.Context(), conn, src, nil); !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
 	_ = conn.Close()
 	again := m.dial(t, m.config(m.addr))
-	if err := again.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), again, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	if have, err := fileDigest(filepath.Join(m.dir, "blobs", src.SHA256)); err != nil || have != src.SHA256 {
@@ -141,7 +141,7 @@ func TestStageResumes(t *testing.T) {
 			cut.CutAt = 9 << 20
 			src := artifact(t, size)
 			conn := m.dial(t, m.config(cut.Addr))
-			if err := conn.Stage(t.Context(), src, nil); !errors.Is(err, ErrDropped) {
+			if err := stage(t.Context(), conn, src, nil); !errors.Is(err, ErrDropped) {
 				t.Fatalf("%v, want ErrDropped", err)
 			}
 			_ = conn.Close()
@@ -158,7 +158,7 @@ func TestStageResumes(t *testing.T) {
 			rest := sshtest.NewProxy(t, m.addr, 0)
 			rest.CutAt = 1 << 40
 			first, last := int64(-1), int64(0)
-			if err := m.dial(t, m.config(rest.Addr)).Stage(t.Context(), src, func(done, _ int64) {
+			if err := stage(t.Context(), m.dial(t, m.config(rest.Addr)), src, func(done, _ int64) {
 				if last = done; first < 0 {
 					first = done
 				}
@@ -183,12 +183,23 @@ func TestCancelInStage(t *testing.T) {
 	conn := m.dial(t, m.config(p.Addr))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	err := conn.Stage(ctx, artifact(t, 32<<20), func(done, _ int64) { cancel(why) })
+	err := stage(ctx, conn, artifact(t, 32<<20), func(done, _ int64) { cancel(why) })
 	if !errors.Is(err, why) {
 		t.Fatalf("%v, want the cause", err)
 	}
 	// The connection can still be used.
-	if err := conn.Stage(t.Context(), artifact(t, 1<<20), nil); err != nil {
+	if err := stage(t.Context(), conn, artifact(t, 1<<20), nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stage stages a file of the controller that nothing else sends.
+func stage(ctx context.Context, conn Conn, src steps.Source, progress func(done, total int64)) error {
+	var files Contents
+	defer files.Close()
+	c, err := files.Open(ctx, src)
+	if err != nil {
+		return err
+	}
+	return conn.Stage(ctx, c, progress)
 }

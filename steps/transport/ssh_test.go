@@ -178,7 +178,7 @@ func TestLocal(t *testing.T) {
 	if err != nil || !check.Results[2].Change.NoOp() {
 		t.Fatalf("%+v, %v", check, err)
 	}
-	if err := conn.Stage(t.Context(), steps.Source{File: "/any"}, nil); err != nil {
+	if err := conn.Stage(t.Context(), &Content{}, nil); err != nil {
 		t.Error(err)
 	}
 	if err := conn.Close(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -72,18 +71,17 @@ type meter struct {
 
 // already reads what an earlier transfer left on the machine, if that is the beginning of the artifact, and returns
 // how many bytes these are.
-func already(f io.ReadSeeker, sum hash.Hash, blob wire.Blob, state wire.BlobState) (int64, error) {
-	if state.Part <= 0 || state.Part > blob.Size {
+func already(f *io.SectionReader, state wire.BlobState) (int64, error) {
+	if state.Part <= 0 || state.Part > f.Size() {
 		return 0, nil
 	}
 	begin := sha256.New()
-	if _, err := io.CopyN(io.MultiWriter(begin, sum), f, state.Part); err != nil {
+	if _, err := io.CopyN(begin, f, state.Part); err != nil {
 		return 0, err
 	}
 	if hex.EncodeToString(begin.Sum(nil)) == state.PartSHA256 {
 		return state.Part, nil
 	}
-	sum.Reset()
 	_, err := f.Seek(0, io.SeekStart)
 	return 0, err
 }

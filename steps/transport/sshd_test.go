@@ -81,7 +81,7 @@ func TestOpenSSH(t *testing.T) {
 	if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	if reply, err := Do(t.Context(), conn, wire.Apply, req, func(event.Event) {}); err != nil ||

@@ -22,10 +22,9 @@ type Conn interface {
 	// Do makes a call to the machine's executor and sets the reply of m. emit receives
 	// the events of a call that changes the machine; nil drops them.
 	Do(ctx context.Context, m wire.Message, emit func(event.Event)) error
-	// Stage brings an artifact of the controller (src.File) to the machine, where
+	// Stage brings an artifact of the controller to the machine, where
 	// Artifacts.Open finds it by digest; one that is there already costs no transfer.
-	// A file whose bytes have another digest is a *host.DigestError.
-	Stage(ctx context.Context, src steps.Source, progress func(done, total int64)) error
+	Stage(ctx context.Context, c *Content, progress func(done, total int64)) error
 	// Lock keeps other runs off the machine until Unlock or the end of the connection.
 	// That another run has it is a reply; an error means that it is not known.
 	Lock(ctx context.Context, req steps.LockRequest) (steps.LockReply, error)

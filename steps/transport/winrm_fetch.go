@@ -12,7 +12,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"math/big"
 	"net"
@@ -98,7 +97,6 @@ type upload struct {
 	src   steps.Source
 	blob  wire.Blob
 	from  int64 // bytes that are there already
-	sum   hash.Hash
 	meter *meter
 }
 

@@ -46,7 +46,7 @@ func TestWinRMJumpHosts(t *testing.T) {
 			if _, err := Do(t.Context(), conn, wire.Apply, directories(filepath.Join(m.drive, name), 3), nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.Stage(t.Context(), artifact(t, 1<<20), nil); err != nil {
+			if err := stage(t.Context(), conn, artifact(t, 1<<20), nil); err != nil {
 				t.Fatal(err)
 			}
 			if n := tt.last.forwards.Load() - before; n < 2 { // the lanes of the client

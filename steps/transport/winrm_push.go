@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"nodejoin/steps"
 	"nodejoin/steps/agentbin"
-	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 	"nodejoin/steps/transport/wsman"
 )
@@ -97,34 +94,24 @@ func (a agentFile) archive() (io.ReadCloser, error) {
 
 // upload has the machine fetch what it does not have of an artifact yet; where it cannot reach the controller, the
 // artifact is sent through the agent, in chunks.
-func (s *winrmConn) upload(ctx context.Context, f io.ReadSeeker, src steps.Source, blob wire.Blob,
-	state wire.BlobState, progress func(done, total int64)) error {
+func (s *winrmConn) upload(ctx context.Context, c *Content, blob wire.Blob, state wire.BlobState,
+	progress func(done, total int64)) error {
 	alive, rest := s.watch("send an artifact")
 	defer rest()
 	for _, send := range []func(context.Context, *upload) error{s.fetched, s.parts} {
-		u := &upload{src: src, blob: blob, sum: steps.NewHash(blob.Algorithm)}
+		f := c.Reader()
+		u := &upload{src: c.Source, blob: blob}
 		var err error
-		if u.from, err = already(f, u.sum, blob, state); err != nil {
-			return fmt.Errorf("read %s: %w", src.File, err)
+		if u.from, err = already(f, state); err != nil {
+			return fmt.Errorf("read %s: %w", u.src.File, err)
 		}
-		u.meter = &meter{ctx: ctx, r: io.TeeReader(f, u.sum), total: blob.Size, done: u.from, alive: alive,
-			progress: progress}
-		switch err := send(ctx, u); {
-		case errors.Is(err, errNotFetched): // but perhaps a part of it
-			if _, err := f.Seek(0, io.SeekStart); err != nil {
-				return fmt.Errorf("read %s: %w", src.File, err)
-			}
-			if err := s.own(ctx, wire.MethodBlobBegin, blob, &state); err != nil {
-				return err
-			}
-			continue
-		case err != nil:
+		u.meter = &meter{ctx: ctx, r: f, total: blob.Size, done: u.from, alive: alive, progress: progress}
+		if err = send(ctx, u); !errors.Is(err, errNotFetched) {
 			return err
 		}
-		if have := hex.EncodeToString(u.sum.Sum(nil)); have != blob.Digest {
-			return &host.DigestError{Subject: src.File, Algorithm: blob.Algorithm, Want: blob.Digest, Got: have}
+		if err := s.own(ctx, wire.MethodBlobBegin, blob, &state); err != nil { // perhaps a part of it was fetched
+			return err
 		}
-		return nil
 	}
 	return nil
 }

@@ -85,10 +85,10 @@ func TestWinRM(t *testing.T) {
 	if _, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.Stage(t.Context(), artifact(t, 0), nil); err != nil {
+	if err := stage(t.Context(), conn, artifact(t, 0), nil); err != nil {
 		t.Fatal(err)
 	}
 	staged, err := os.ReadFile(filepath.Join(m.drive, "data", "blobs", src.SHA256))

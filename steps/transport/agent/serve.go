@@ -54,7 +54,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 	defer stop()
 	idle := time.AfterFunc(opt.Idle, func() { cancel(errSilent) })
 	defer idle.Stop()
-	s.rpc.Start(&heard{Channel: wire.NewChannel(pr, out), heard: func() { idle.Reset(opt.Idle) }})
+	s.rpc.Start(&heard{Channel: wire.NewChannel(pr, &gather{to: out}), heard: func() { idle.Reset(opt.Idle) }})
 	if err := s.rpc.Notify(ctx, wire.NoteHello, opt.Hello); err != nil && !errors.Is(err, jrpc2.ErrConnClosed) {
 		cancel(fmt.Errorf("say hello: %w", err))
 	}
@@ -173,7 +173,11 @@ func (s *server) run(ctx context.Context, m wire.Message) error {
 		return err
 	}
 	defer unlock()
-	if err := m.Run(ctx, s.exec); err != nil {
+	err = m.Run(ctx, s.exec)
+	if wire.Releases(m) {
+		err = errors.Join(err, s.lock.Release())
+	}
+	if err != nil {
 		return err
 	}
 	if reply, ok := m.Reply().(*executor.ApplyReply); ok {

@@ -64,11 +64,11 @@ var (
 		Verify: verifyLeave, Scope: func(req executor.LeaveRequest) Scope { return Scope{Node: req.Node, Kind: "leave"} },
 	}
 	// Note adds what a run did to the notes of the machine.
-	Note = Call[executor.RunNote, None]{
-		Method: "note", Run: func(x *executor.Executor, ctx context.Context, n executor.RunNote) (None, error) {
-			return None{}, x.Note(ctx, n)
+	Note = Call[executor.NoteRequest, None]{
+		Method: "note", Run: func(x *executor.Executor, ctx context.Context, req executor.NoteRequest) (None, error) {
+			return None{}, x.Note(ctx, req.RunNote)
 		},
-		Bound: func(executor.RunNote) Bound { return brief(time.Minute) },
+		Bound: func(executor.NoteRequest) Bound { return brief(time.Minute) },
 	}
 	// Collect reads what a bug report needs of the machine.
 	Collect = Call[collect.CollectRequest, collect.CollectReply]{
