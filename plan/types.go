@@ -27,6 +27,8 @@ type Compiled struct {
 	// Unvalued are the variables without a value; what depends on them is not in the other fields. See Options.
 	Unvalued []string
 	Rollout  Rollout
+	// Logins are those by which artifacts are fetched.
+	Logins []steps.Login
 	// Moved are the names of nodes by names that they had.
 	Moved   map[string]string
 	Outputs []block.Output // in the order of the plan

@@ -14,23 +14,25 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestLinuxNodeFromRegistry: distribution's registry, with TLS by an authority of its own and tokens, is the mirror
-// near a machine. Who logs in writes into it, everybody reads. The machine trusts the authority by the plan and
-// fetches its artifacts from the registry by the digests of the lock, so that the controller, which has them too,
-// sends the agent and no artifact.
+// TestLinuxNodeFromRegistry: distribution's registries, with TLS by an authority of its own, are where a machine has its
+// artifacts from. One wants a login (htpasswd) and is the mirror near the machine; the other gives everybody a token to
+// read, and is in the url of one artifact. The machine trusts the authority by the plan, and fetches by the digests of
+// the lock, so that the controller, which has the artifacts too, sends the agent and no artifact. The password is
+// nowhere on the machine.
 func TestLinuxNodeFromRegistry(t *testing.T) {
 	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
 	ca := newRegistryCAFor(t, b.machine.Gateway()+":0") // a registry on loopback would be read without TLS
-	addr := ca.forEverybody(ctx, t.TempDir())
-	to := "oci://" + addr + "/nodes"
+	private, public := ca.basic(ctx, t.TempDir()), ca.forEverybody(ctx, t.TempDir())
 	pem, err := os.ReadFile(ca.file("ca.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := writePlan(t, b.head(), strings.Replace(b.linuxHost(), "  labels = {",
-		fmt.Sprintf("  mirror = %q\n  host { trusted_cas = [%q] }\n  labels = {", to, pem), 1))
+	t.Setenv("MIRROR_PASSWORD", registryPassword)
+	node := strings.Replace(b.linuxHost(), "  labels = {",
+		fmt.Sprintf("  mirror = \"oci://%s/nodes\"\n  host { trusted_cas = [%q] }\n  labels = {", private, pem), 1)
+	args := writePlan(t, b.head(), node)
 	call := func(want int, args ...string) string {
 		t.Helper()
 		out, code := ca.run(ctx, args...)
@@ -40,34 +42,59 @@ func TestLinuxNodeFromRegistry(t *testing.T) {
 		return out
 	}
 	call(0, "lock", args[0])
-	if out := call(1, "mirror", args[0], "--to", to); !strings.Contains(out, "docker login") {
+	if out := call(1, "mirror", args[0], "--to", "oci://"+private+"/nodes"); !strings.Contains(out, "docker login") {
 		t.Errorf("a mirror of somebody who did not log in:\n%s", out)
 	}
-	ca.logIn(addr)
-	call(2, "mirror", args[0], "--to", to, "--check")
-	call(0, "mirror", args[0], "--to", to)
-	call(0, "mirror", args[0], "--to", to, "--check")
+	for _, addr := range []string{private, public} {
+		to := "oci://" + addr + "/nodes"
+		ca.logIn(addr)
+		call(2, "mirror", args[0], "--to", to, "--check")
+		call(0, "mirror", args[0], "--to", to)
+		call(0, "mirror", args[0], "--to", to, "--check")
+	}
 
 	_, artifacts, err := mirror.Make(ctx, componentSet(t), "linux")
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := int64(0)
+	size, own := int64(0), ""
 	for _, a := range artifacts {
 		size += a.Size
+		if a.Name == "cni_plugins" {
+			own = fmt.Sprintf("artifact \"cni_plugins\" { url = \"oci://%s/nodes:%s\" }\n", public, a.File)
+		}
 	}
-	_, port, _ := strings.Cut(addr, ":")
-	bySSH, byRegistry := b.sent(ctx, "--dport", "22"), b.sent(ctx, "--sport", port)
+	wanting := writePlan(t, b.head(), node, own)
+	call(0, "lock", wanting[0])
+	bySSH := b.sent(ctx, "--dport", "22")
+	r := released(t).apply(ctx, t, wanting, nil)
+	if said := fmt.Sprintf("%+v %+v %s", r.summary, r.events, r.stderr); r.code == 0 ||
+		!strings.Contains(said, "wants a login, which a login block of the plan gives") {
+		t.Errorf("a node that cannot log in at its mirror, exit code %d:\n%s", r.code, said)
+	}
+	args = writePlan(t, b.head(), node, own, fmt.Sprintf("login %q {\n  username = %q\n  password_env = "+
+		"\"MIRROR_PASSWORD\"\n}\n", private, registryUser))
+	call(0, "lock", args[0])
+	var byRegistry []func() int64
+	for _, addr := range []string{private, public} {
+		_, port, _ := strings.Cut(addr, ":")
+		byRegistry = append(byRegistry, b.sent(ctx, "--sport", port))
+	}
 	first := mustApply(ctx, t, args)
-	ssh, registry := bySSH(), byRegistry()
-	t.Logf("joined after %.1fs: %d bytes by SSH, %d bytes by the registry, of artifacts %d", first.took.Seconds(), ssh,
-		registry, size)
-	if ssh > 6<<20 || registry < size || registry > size+size/10 {
-		t.Errorf("%d bytes by SSH, want the agent alone; %d bytes by the registry, want those of the artifacts once: %d",
-			ssh, registry, size)
+	ssh, registry, other := bySSH(), byRegistry[0](), byRegistry[1]()
+	t.Logf("joined after %.1fs: %d bytes by SSH, %d and %d bytes by the registries, of artifacts %d", first.took.Seconds(),
+		ssh, registry, other, size)
+	if all := registry + other; ssh > 6<<20 || other == 0 || all < size || all > size+size/10 {
+		t.Errorf("%d bytes by SSH, want the agent alone; %d and %d bytes by the registries, want those of the artifacts "+
+			"once: %d", ssh, registry, other, size)
 	}
 	b.wantLinuxNode(ctx, "cgroupfs")
 	wantNothing(ctx, t, args)
+	out, err := b.machine.Run(ctx, "sh", "-c", "grep -rlsF "+registryPassword+
+		" /var/lib/nodejoin /root/.nodejoin /etc /var/log /run /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -v self; :")
+	if err != nil || strings.TrimSpace(out) != "" {
+		t.Errorf("files with the password: %q, %v", out, err)
+	}
 }
 
 var counted = regexp.MustCompile(`-c \d+ (\d+)`)

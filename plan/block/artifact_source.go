@@ -2,6 +2,7 @@ package block
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -25,7 +26,13 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	case need && !s.Has("url") && !s.Has("file") && !s.Misspelt("url") && !s.Misspelt("file"):
 		s.FailAt(at, "missing argument", "There is neither \"url\" nor \"file\", so there is nothing to install.")
 	}
-	webAddress(s, "url")
+	switch {
+	case !strings.HasPrefix(src.URL, "oci:"):
+		webAddress(s, "url")
+	case !ociArtifact.MatchString(src.URL):
+		s.Fail("url", "invalid URL", "%q is not a file in a registry: oci://registry.example/files/tool:1.0, in lower case "+
+			"and with a tag.", src.URL)
+	}
 	checkDigest(s, "sha256", src.SHA256)
 	checkDigest(s, "sha512", src.SHA512)
 	if need && !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
@@ -34,6 +41,10 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	}
 	return src
 }
+
+// ociArtifact is the address of an artifact in a registry (distribution-spec, "Pulling manifests").
+var ociArtifact = regexp.MustCompile(
+	`^oci://[^/@?#:]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
 // checkDigest checks the digest of an argument that is named after its algorithm; "" = there is none.
 func checkDigest(s *eval.Section, algorithm, digest string) {

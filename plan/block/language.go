@@ -243,8 +243,16 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "path", Typ: cty.String, Doc: "folder on the controller, relative to the plan; nodejoin sends the " +
 			"files"},
 		{Name: "url", Typ: cty.String, Doc: "address of a folder on a web server, from which the hosts fetch the " +
-			"files; or a repository of a registry, oci://registry.example/nodejoin, which everybody may read"},
+			"files; or a repository of a registry, oci://registry.example/nodejoin. A login block gives the user, if it wants one"},
 	}},
+	{Name: "login", Labels: []string{"server"}, Doc: "user by whom artifacts are fetched from a server that lets nobody " +
+		"read without a login: a mirror, or one in the url of an artifact. The label is its host, or host:port, and no " +
+		"other server gets the password. Hosts get it from the controller when they are changed, and keep it nowhere",
+		Attrs: []eval.Attr{
+			{Name: "username", Typ: cty.String, Required: true, Doc: "user"},
+			{Name: "password_env", Typ: cty.String, Required: true,
+				Doc: "environment variable of the controller that holds the user's password"},
+		}},
 	{Name: "verify", One: true, Doc: "how artifacts must be verified, as their lock says. Steps give their digests " +
 		"themselves", Attrs: []eval.Attr{
 		{Name: "require", Typ: cty.String, Required: true, Doc: "the least that counts: \"signature\" (its publisher " +
@@ -263,7 +271,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "os", Typ: cty.String, Doc: "operating system of the nodes that it is for, default any"},
 		{Name: "arch", Typ: cty.String, Doc: "architecture of the nodes that it is for, default any"},
 		{Name: "version", Typ: cty.String, Doc: "its version, where no other block gives it"},
-		{Name: "url", Typ: cty.String, Doc: "address, default upstream's"},
+		{Name: "url", Typ: cty.String, Doc: "address, default upstream's; or one in a registry, " +
+			"oci://registry.example/files/tool:1.0, an artifact of one file as oras writes it"},
 		{Name: "file", Typ: cty.String, Doc: "file on the controller, relative to the plan"},
 		{Name: "sha256", Typ: cty.String, Doc: "digest in hex, default that of the lock, with which it must agree"},
 		{Name: "sha512", Typ: cty.String, Doc: "the same"},

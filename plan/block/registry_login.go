@@ -41,24 +41,7 @@ func (l *registryLogin) user(r *recipe.Registry) {
 	if !l.together("username", "password_env") || l.Str("username") == "" || l.Str("password_env") == "" {
 		return
 	}
-	r.Username = l.Str("username")
-	if strings.Contains(r.Username, ":") || !plainText(r.Username) {
-		l.Fail("username", "invalid user name", "%q cannot be the user of a registry: it has a colon or a control "+
-			"character.", r.Username)
-	}
-	name := l.Str("password_env")
-	value, set, err := l.Scope.Getenv(name)
-	switch {
-	case err != nil:
-		l.Fail("password_env", "password not known", "The password cannot be read: %s.", err)
-	case !set || value == "":
-		l.Fail("password_env", "password not known", "The environment variable %s is not set or empty, and it is to hold "+
-			"the password of %q. Set it where nodejoin runs.", name, r.Username)
-	case !plainText(value):
-		l.Fail("password_env", "invalid password", "The environment variable %s holds a line break or another control "+
-			"character, which no password of a registry has. Set it without one.", name)
-	}
-	r.Password = value
+	r.Username, r.Password = user(l.Section)
 }
 
 func (l *registryLogin) token(r *recipe.Registry) {

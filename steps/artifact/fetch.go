@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -104,6 +105,7 @@ func (f fetcher) openAt(ctx context.Context, src steps.Source, off, size int64) 
 func (f fetcher) download(ctx context.Context, src steps.Source) (*download, error) {
 	d := &download{fetcher: f, ctx: ctx, url: src.URL, size: -1}
 	if !strings.HasPrefix(src.URL, OCIScheme) {
+		d.login = basic
 		return d, webAddress(src.URL)
 	}
 	s, err := newStored(f.client, src.URL)
@@ -115,6 +117,23 @@ func (f fetcher) download(ctx context.Context, src steps.Source) (*download, err
 		return nil, &steps.FetchError{Err: err}
 	}
 	return d, nil
+}
+
+// basic is the header Authorization of a login at the server of an address (RFC 7617); none without a login, and none
+// that others on the way could read.
+func basic(ctx context.Context, at string) ([]string, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, plain(err)
+	}
+	l, ok := steps.LoginAt(ctx, u.Host)
+	if !ok {
+		return nil, nil
+	}
+	if u.Scheme != "https" && !loopback(u.Host) {
+		return nil, fmt.Errorf("there is a login at %s, and everybody on the way could read it: use https", u.Host)
+	}
+	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))}, nil
 }
 
 func webAddress(raw string) error {
@@ -255,7 +274,9 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 			cancel()
 			return true, err
 		}
-		req.Header["Authorization"] = authorization
+		if len(authorization) > 0 {
+			req.Header["Authorization"] = authorization
+		}
 	}
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set("User-Agent", "nodejoin")
@@ -294,6 +315,8 @@ func (d *download) request(ctx context.Context) (again bool, err error) {
 			return fail(false, "the server answered a request from byte %d with the range %q of %d bytes", d.off,
 				resp.Header.Get("Content-Range"), d.size)
 		}
+	case resp.StatusCode == http.StatusUnauthorized:
+		return fail(false, "the server answered %s%s", resp.Status, toLogIn(ctx, req.URL.Host))
 	default:
 		transient := resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented ||
 			resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout

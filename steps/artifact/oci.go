@@ -90,8 +90,17 @@ func (s *stored) locate(ctx context.Context, sha256 string) (string, error) {
 
 var challengeField = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
 
+// toLogIn says what to do about a server that refuses to be read.
+func toLogIn(ctx context.Context, server string) string {
+	if l, ok := steps.LoginAt(ctx, server); ok {
+		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username, server)
+	}
+	return fmt.Sprintf("; it wants a login, which a login block of the plan gives: login %q { ... }", server)
+}
+
 // login returns what the header Authorization has in a request to an address, none where the registry wants none. A
-// registry that wants a token gives it to everybody who may read (distribution-spec, "token authentication").
+// registry that wants a token gives it to the user of the plan, or to everybody who may read (distribution-spec, "token
+// authentication").
 func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ociTimeout, fmt.Errorf("no answer for %s", ociTimeout))
 	defer cancel()
@@ -111,6 +120,10 @@ func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	}
 	challenge := resp.Header.Get("WWW-Authenticate")
 	how, _, _ := strings.Cut(challenge, " ")
+	own, err := basic(ctx, at)
+	if err != nil || own != nil && strings.EqualFold(how, "Basic") {
+		return own, err
+	}
 	fields := map[string]string{}
 	for _, f := range challengeField.FindAllStringSubmatch(challenge, -1) {
 		fields[f[1]] = f[2]
@@ -118,14 +131,13 @@ func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	realm, err := url.Parse(fields["realm"])
 	if !strings.EqualFold(how, "Bearer") || err != nil || realm.Host == "" || realm.User != nil ||
 		realm.Scheme != "https" && (s.secure || realm.Scheme != "http") {
-		return nil, fmt.Errorf("the registry of %s wants a login; let everybody read it, or use a mirror that needs none",
-			s.show)
+		return nil, fmt.Errorf("the registry of %s cannot be read%s", s.show, toLogIn(ctx, req.URL.Host))
 	}
 	q := realm.Query()
 	q.Set("service", fields["service"])
 	q.Set("scope", "repository:"+s.repository+":pull")
 	realm.RawQuery = q.Encode()
-	text, err := s.get(ctx, realm.String(), nil)
+	text, err := s.get(ctx, realm.String(), http.Header{"Authorization": own})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +163,9 @@ func (s *stored) get(ctx context.Context, at string, header http.Header) ([]byte
 		return nil, plain(err)
 	}
 	for name, v := range header {
-		req.Header[name] = v
+		if len(v) > 0 {
+			req.Header[name] = v
+		}
 	}
 	req.Header.Set("User-Agent", "nodejoin")
 	resp, err := s.client.Do(req)
@@ -159,6 +173,10 @@ func (s *stored) get(ctx context.Context, at string, header http.Header) ([]byte
 		return nil, fmt.Errorf("asking the registry for %s: %w", s.show, plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		server, _, _ := strings.Cut(strings.TrimPrefix(s.show, OCIScheme), "/")
+		return nil, fmt.Errorf("%s: the registry answered %s%s", s.show, resp.Status, toLogIn(ctx, server))
+	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: the registry answered %s", s.show, resp.Status)
 	}

@@ -21,7 +21,8 @@ type registry struct {
 	text   []byte
 	sum    string
 	token  string // "" = everybody may read
-	basic  bool   // wants a password
+	user   string // "" = wants no login, but perhaps a token; else user:password, at the registry or for its tokens
+	basic  bool   // wants the login itself
 	layers int
 	asked  []string
 }
@@ -37,11 +38,15 @@ func newRegistry(t *testing.T) *registry {
 
 func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.asked = append(r.asked, q.Method+" "+q.URL.Path+" "+q.Header.Get("Range"))
+	name, password, _ := q.BasicAuth()
+	known := r.user == "" && !r.basic || r.user != "" && r.user == name+":"+password
 	switch {
+	case q.URL.Path == "/token" && !known:
+		w.WriteHeader(http.StatusUnauthorized)
 	case q.URL.Path == "/token" && q.URL.Query().Get("scope") == "repository:mirror/nodes:pull" &&
 		q.URL.Query().Get("service") == "the registry":
 		fmt.Fprintf(w, `{"token": %q}`, r.token)
-	case r.basic:
+	case r.basic && !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.token != "" && q.Header.Get("Authorization") != "Bearer "+r.token:
@@ -119,5 +124,62 @@ func TestRegistryRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.src.URL, err, c.want)
 		}
+	}
+}
+
+// TestRegistryLogin: the login of the plan is used at its server alone: at a registry that wants it, for a token, and at
+// a web server. Nothing that is said has the password.
+func TestRegistryLogin(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if name, password, _ := q.BasicAuth(); name != "node" || password != "s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, "artifact ")
+	}))
+	t.Cleanup(web.Close)
+	basic, tokens := newRegistry(t), newRegistry(t)
+	basic.basic, basic.user = true, "node:s3cret"
+	tokens.token, tokens.user = "for an hour", "node:s3cret"
+	for name, c := range map[string]struct {
+		src    steps.Source
+		server string
+	}{
+		"web":      {steps.Source{URL: web.URL + "/flanneld.exe"}, web.URL},
+		"registry": {basic.source(), basic.URL},
+		"tokens":   {tokens.source(), tokens.URL},
+	} {
+		at := strings.TrimPrefix(c.server, "http://")
+		for user, want := range map[string]string{
+			"node": "",
+			"":     `wants a login, which a login block of the plan gives: login "` + at + `"`,
+			"bob":  `refuses the login of "bob", which the login block of the plan for ` + at,
+		} {
+			logins := []steps.Login{{Server: "other.example", Username: "node", Password: "s3cret"}}
+			if user != "" {
+				logins = append(logins, steps.Login{Server: at, Username: user, Password: "s3cret"})
+			}
+			s := New(Options{Direct: true})
+			s.fetch.pace.tries = 1
+			body, _, err := s.Open(steps.WithLogins(t.Context(), logins), c.src)
+			if err == nil {
+				var have []byte
+				if have, err = io.ReadAll(body); !bytes.HasPrefix(have, []byte("artifact ")) {
+					t.Errorf("%s: %q", name, have)
+				}
+				_ = body.Close()
+			}
+			switch {
+			case want == "" && err != nil:
+				t.Errorf("%s: %v", name, err)
+			case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret")):
+				t.Errorf("%s, user %q: %v, want %q", name, user, err, want)
+			}
+		}
+	}
+	plainText := steps.WithLogins(t.Context(), []steps.Login{{Server: "mirror.example", Username: "node"}})
+	if _, _, err := New(Options{}).Open(plainText, steps.Source{URL: "http://mirror.example/x"}); err == nil ||
+		!strings.Contains(err.Error(), "use https") {
+		t.Errorf("without TLS: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package artifact
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +20,7 @@ import (
 	"nodejoin/steps"
 )
 
-// Unpack reads a .tar, .tar.gz, .tgz or .zip archive (by name) and passes its regular files to each, in
+// Unpack reads a .tar, .tar.gz, .tgz or .zip archive, by its name or else by how it begins, and passes its regular files to each, in
 // order. It fails when it reaches a member that is not a regular file or folder, or whose name the target OS
 // cannot represent safely.
 func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
@@ -68,9 +70,26 @@ func (u *unpacking) run(ctx context.Context, r io.Reader, name string) error {
 	case strings.HasSuffix(name, ".tar"):
 		return u.tar(ctx, r)
 	}
+	// A tag of a registry need not end as a file's name does.
+	peek := bufio.NewReaderSize(r, ustarAt+len(ustar))
+	first, _ := peek.Peek(ustarAt + len(ustar)) // less is there, or the error comes again
+	switch {
+	case bytes.HasPrefix(first, []byte("\x1f\x8b")): // RFC 1952
+		return u.run(ctx, peek, ".tar.gz")
+	case bytes.HasPrefix(first, []byte("PK\x03\x04")): // APPNOTE.TXT, 4.3.7
+		return u.run(ctx, peek, ".zip")
+	case bytes.HasSuffix(first, []byte(ustar)):
+		return u.run(ctx, peek, ".tar")
+	}
 	return &steps.Error{Code: steps.CodeInvalid, Summary: "unknown archive type",
-		Detail: fmt.Sprintf("%s is not named .tar, .tar.gz, .tgz or .zip", u.archive)}
+		Detail: fmt.Sprintf("%s is not named .tar, .tar.gz, .tgz or .zip, and does not begin as one of these", u.archive)}
 }
+
+// ustar is in a header of tar at ustarAt (POSIX.1-2017, pax, "ustar Interchange Format").
+const (
+	ustar   = "ustar"
+	ustarAt = 257
+)
 
 func (u *unpacking) tar(ctx context.Context, r io.Reader) error {
 	// Counted here, what each skips counts too.

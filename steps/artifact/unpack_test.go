@@ -210,7 +210,7 @@ func TestUnpackDamaged(t *testing.T) {
 		{"a web page", "a.zip", "not a zip archive", []byte("<html>not found</html>")},
 		{"a web page", "a.tar", "not a tar archive", bytes.Repeat([]byte("<html>not found</html>"), 100)},
 		{"empty", "a.tar.gz", "", nil},
-		{"unknown type", "a.7z", "not named", good},
+		{"unknown type", "a.7z", "not named", []byte("7z\xbc\xaf\x27\x1c and more")},
 	} {
 		_, err := unpackAll(New(Options{}), c.name, "linux", c.b)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -312,4 +312,28 @@ func FuzzCleanName(f *testing.F) {
 			t.Errorf("%q is not clean: %q, %s", clean, again, problem)
 		}
 	})
+}
+
+// TestUnpackByContent: an archive whose name does not say what it is, as the tag of a registry, is known by its first
+// bytes; anything else is refused.
+func TestUnpackByContent(t *testing.T) {
+	e := entry{name: "bin/tool", body: "a tool"}
+	for name, b := range map[string][]byte{"tar": tarOf(t, e), "gzip": gzipOf(tarOf(t, e)), "zip": zipOf(t, e)} {
+		have := ""
+		err := New(Options{}).Unpack(t.Context(), bytes.NewReader(b), "oci://registry.example/files/tool:1.0", "linux",
+			func(m steps.Member, r io.Reader) error {
+				text, err := io.ReadAll(r)
+				have = m.Name + " " + string(text)
+				return err
+			})
+		if err != nil || have != "bin/tool a tool" {
+			t.Errorf("%s: %q, %v", name, have, err)
+		}
+	}
+	for _, text := range []string{"", "MZ", strings.Repeat("x", 1000)} {
+		err := New(Options{}).Unpack(t.Context(), strings.NewReader(text), "tool:1.0", "linux", nil)
+		if err == nil || !strings.Contains(err.Error(), "tool:1.0 is not named .tar") {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
 }

@@ -48,7 +48,7 @@ func (b *batch) send(ctx context.Context) (executor.ApplyReply, error) {
 		return executor.ApplyReply{}, err
 	}
 	req := b.request(b.specs)
-	req.Snapshot = b.rollbackTo
+	req.Snapshot, req.Logins = b.rollbackTo, b.plan.Logins
 	return do(ctx, b.hostRun, wire.Apply, req, func(e event.Event) {
 		d, ok := e.(event.StepDone)
 		switch {

@@ -22,6 +22,7 @@ type ApplyReply struct {
 // checked again. It stops at the first failure.
 func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	defer x.forget()
+	ctx = steps.WithLogins(ctx, req.Logins)
 	if err := x.prepareFor(ctx, req.Plan); err != nil {
 		return ApplyReply{}, err
 	}

@@ -93,6 +93,8 @@ type Request struct {
 	Whole bool `json:"whole,omitempty"`
 	// PruneChanged: what the plan no longer names goes even if it was changed since.
 	PruneChanged bool `json:"prune_changed,omitempty"`
+	// Logins are those by which an apply fetches artifacts.
+	Logins []steps.Login `json:"logins,omitempty"`
 }
 
 // Mutations counts the mutating host calls so far.

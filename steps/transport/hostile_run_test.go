@@ -188,6 +188,22 @@ func (r *hostileRun) run(ctx context.Context) {
 			r.t.Fatal(err)
 		}
 	}
+	if r.lie.on == "remove" { // the plan may have left something only where it has changed the machine before
+		hidden := r.lie
+		r.lie = lie{}
+		before := r.session(ctx)
+		before.Check(ctx)
+		before.Apply(ctx)
+		before.Close()
+		r.lie = hidden
+		for _, name := range []string{"good", "evil"} {
+			for _, id := range []string{"d0", "d1", "d2"} {
+				if err := os.Remove(filepath.Join(r.dir, name, id)); err != nil {
+					r.t.Fatal(err)
+				}
+			}
+		}
+	}
 	s := r.session(ctx)
 	note := func(host int, err error) {
 		if to := []*error{&r.evil, &r.good}[host]; *to == nil {
