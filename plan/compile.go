@@ -65,7 +65,7 @@ func (c *compiler) run(alone bool) *Compiled {
 		rule.Unused(c.Plan)
 		c.unusedArtifacts()
 	}
-	out.Logins = c.Logins
+	out.Logins = c.logins()
 	out.Artifacts, out.Lock, out.LockFile, out.verify = c.artifacts(), c.lock, c.lockFile, c.Verify
 	out.root, out.Images = c.trustRoot(), c.images
 	out.Rollout, out.Moved = c.rollout(len(out.Nodes)), c.moved()

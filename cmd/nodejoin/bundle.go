@@ -16,6 +16,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
+	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 )
 
@@ -139,7 +140,7 @@ func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compil
 	defer func() { _ = os.RemoveAll(spool) }() // what stays is in the way of nothing
 	contents, err := (&planbundle.Collector{Plan: p, Path: planArg(args), Files: files, Version: version,
 		Registry: &registry.Client{Transport: store.Transport()}, Open: store.Open, OpenAt: store.OpenAt,
-		Spool: spool}).Collect(ctx)
+		Spool: spool}).Collect(steps.WithLogins(ctx, p.Logins))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
+	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 )
 
@@ -94,7 +95,7 @@ func (x *lockCommand) read(ctx context.Context, p *plan.Compiled) (*lock.File, h
 	if x.images || p.Lock != nil && len(p.Lock.Images) > 0 {
 		l.Images = (&registry.Client{Transport: store.Transport()}).Images
 	}
-	return l.Lock(ctx, p)
+	return l.Lock(steps.WithLogins(ctx, p.Logins), p)
 }
 
 // lockedPlan reads a plan whose lock need not fit it.

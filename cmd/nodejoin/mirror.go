@@ -10,6 +10,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/mirror"
 	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 )
 
@@ -79,10 +80,11 @@ func (x *mirrorCommand) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	ctx := steps.WithLogins(c.Context(), p.Logins)
 	if x.check {
-		return x.compare(c.Context(), to, items)
+		return x.compare(ctx, to, items)
 	}
-	return x.fill(c.Context(), to, items)
+	return x.fill(ctx, to, items)
 }
 
 // target is the mirror that --to names.

@@ -6,7 +6,6 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
-	"nodejoin/steps"
 )
 
 // Plan is a decoded plan: values with their places, each block checked by itself.
@@ -18,7 +17,6 @@ type Plan struct {
 
 	Mirror    *mirror // nil = none
 	Verify    *Verify // nil = none
-	Logins    []steps.Login
 	Cluster   *ClusterBlocks
 	Artifacts map[string][]*Artifact
 	Profiles  map[string]*Profile // by address: profile.windows, or module.base.profile.windows
@@ -45,7 +43,6 @@ func Decode(p *Plan, in eval.Inputs) {
 	p.Data, p.Unread = data.read, data.unread
 	p.Mirror = decodeMirror(p.Scope, p.Written["mirror"])
 	p.Verify = decodeVerify(p.Scope, p.Written["verify"])
-	p.Logins = decodeLogins(p.Scope, p.Written["login"])
 	p.Artifacts = decodeArtifacts(p.Scope, p.Written["artifact"])
 	runtimes, networks := []*Runtime{}, []*network{}
 	before := p.Errors()

@@ -4,13 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"net/url"
-	"regexp"
 )
-
-// registryHost is the host part of an image's name (distribution reference/regexp.go,
-// DomainRegexp; in lower case, because folders on Windows ignore case).
-var registryHost = regexp.MustCompile(
-	`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:[0-9]{1,5})?$`)
 
 func mirrorURL(text string) bool {
 	u, err := url.Parse(text)

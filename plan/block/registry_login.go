@@ -41,7 +41,7 @@ func (l *registryLogin) user(r *recipe.Registry) {
 	if !l.together("username", "password_env") || l.Str("username") == "" || l.Str("password_env") == "" {
 		return
 	}
-	r.Username, r.Password = user(l.Section)
+	r.Username, r.Password = l.User()
 }
 
 func (l *registryLogin) token(r *recipe.Registry) {
@@ -56,7 +56,7 @@ func (l *registryLogin) token(r *recipe.Registry) {
 		}
 	}
 	text, ok := l.file("token_file")
-	if r.Token = strings.TrimSpace(text); ok && (r.Token == "" || !plainText(r.Token) || strings.Contains(r.Token, " ")) {
+	if r.Token = strings.TrimSpace(text); ok && (r.Token == "" || !eval.PlainText(r.Token) || strings.Contains(r.Token, " ")) {
 		l.Fail("token_file", "invalid token", "The file %s holds no token: one word in one line.", l.Str("token_file"))
 	}
 }
@@ -94,11 +94,6 @@ func (l *registryLogin) file(name string) (text string, ok bool) {
 		l.Fail(name, "unreadable file", "The file of %q cannot be read: %v.", name, err)
 	}
 	return string(b), err == nil
-}
-
-// plainText reports whether a text has no control characters.
-func plainText(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 // oneLoginEach reports two users for one host, for versions of containerd that keep logins by the host and not by the

@@ -11,6 +11,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/names"
 	"nodejoin/plan/recipe"
 )
 
@@ -218,7 +219,7 @@ func registries(s *eval.Section, version string) []recipe.Registry {
 		in := s.Scope.Section(registrySpec, b, s.Scope.Ctx)
 		r := recipe.Registry{Host: b.Labels[0], Mirrors: in.Strs("mirrors"), CA: in.Str("ca"), Keep: in.Bool("keep")}
 		switch {
-		case !registryHost.MatchString(r.Host):
+		case !names.IsRegistryHost(r.Host):
 			s.FailAt(b.LabelRanges[0], "invalid registry", "%q is not a registry as images name it: a name or address in "+
 				"lower case, and a port if it has one, for example \"docker.io\" or \"registry.example:5000\".", r.Host)
 		case seen[strings.ReplaceAll(r.Host, ":", "")]:

@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -117,23 +116,6 @@ func (f fetcher) download(ctx context.Context, src steps.Source) (*download, err
 		return nil, &steps.FetchError{Err: err}
 	}
 	return d, nil
-}
-
-// basic is the header Authorization of a login at the server of an address (RFC 7617); none without a login, and none
-// that others on the way could read.
-func basic(ctx context.Context, at string) ([]string, error) {
-	u, err := url.Parse(at)
-	if err != nil {
-		return nil, plain(err)
-	}
-	l, ok := steps.LoginAt(ctx, u.Host)
-	if !ok {
-		return nil, nil
-	}
-	if u.Scheme != "https" && !loopback(u.Host) {
-		return nil, fmt.Errorf("there is a login at %s, and everybody on the way could read it: use https", u.Host)
-	}
-	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))}, nil
 }
 
 func webAddress(raw string) error {

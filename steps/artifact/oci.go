@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -54,15 +53,6 @@ func newStored(client *http.Client, raw string) (*stored, error) {
 	return &stored{client, raw, scheme + "://" + m[1] + "/v2/" + m[2] + "/", m[3], scheme == "https", m[2]}, nil
 }
 
-// loopback reports whether a registry is on this machine, where registries have no TLS: all their clients take it so.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // locate returns the address of the artifact's bytes.
 func (s *stored) locate(ctx context.Context, sha256 string) (string, error) {
 	if sha256 != "" {
@@ -89,14 +79,6 @@ func (s *stored) locate(ctx context.Context, sha256 string) (string, error) {
 }
 
 var challengeField = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
-
-// toLogIn says what to do about a server that refuses to be read.
-func toLogIn(ctx context.Context, server string) string {
-	if l, ok := steps.LoginAt(ctx, server); ok {
-		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username, server)
-	}
-	return fmt.Sprintf("; it wants a login, which a login block of the plan gives: login %q { ... }", server)
-}
 
 // login returns what the header Authorization has in a request to an address, none where the registry wants none. A
 // registry that wants a token gives it to the user of the plan, or to everybody who may read (distribution-spec, "token

@@ -2,14 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
 	"nodejoin/steps"
-	"nodejoin/steps/transport"
 )
 
 // checkFiles checks the controller's artifacts that steps will read, so that all faults are reported at
@@ -34,24 +31,4 @@ func (h *hostRun) checkFiles(ctx context.Context, results map[string]steps.Resul
 			results[spec.ID] = r
 		}
 	}
-}
-
-// content opens the controller's file of an artifact, which has its digest.
-func (s *Session) content(ctx context.Context, src steps.Source) (*transport.Content, *steps.Error) {
-	c, err := s.contents.Open(ctx, src)
-	switch {
-	case err == nil:
-		return c, nil
-	case ctx.Err() != nil:
-		return nil, steps.Interrupted("apply")
-	}
-	detail := err.Error()
-	if errors.Is(err, fs.ErrNotExist) {
-		detail = src.File + " does not exist"
-	}
-	if e := steps.AsError(err); e.Code == steps.CodeDigest {
-		return nil, e
-	}
-	return nil, &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: detail,
-		Remedy: "put the file there, or correct the path or the version in the plan"}
 }
