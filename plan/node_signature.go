@@ -27,7 +27,7 @@ func (c *compiler) trustRoot() *signature.Root {
 // signedBy is how an artifact's publisher signs it, as its block says or as is known of upstream; nil = not.
 func signedBy(a *block.Artifact, of Artifact) *Signed {
 	if s := a.Signature; s != nil {
-		return &Signed{Bundle: s.Bundle, Who: signature.Identity{Subject: s.Identity, Issuer: s.Issuer}}
+		return &Signed{Bundle: s.Bundle, Own: true, Who: signature.Identity{Subject: s.Identity, Issuer: s.Issuer}}
 	}
 	if of.Upstream == "" {
 		return nil
@@ -36,7 +36,7 @@ func signedBy(a *block.Artifact, of Artifact) *Signed {
 	if !ok {
 		return nil
 	}
-	return &Signed{Signature: s.Signature, Certificate: s.Certificate,
+	return &Signed{Bundle: s.Bundle, Signature: s.Signature, Certificate: s.Certificate,
 		Who: signature.Identity{Subject: s.Subject, Issuer: s.Issuer}}
 }
 

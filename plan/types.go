@@ -78,6 +78,7 @@ type Artifact struct {
 // Signed is how a publisher signs an artifact: with a bundle, or with a signature and a certificate.
 type Signed struct {
 	Bundle, Signature, Certificate string // addresses
+	Own                            bool   // the plan says so, wherever the artifact comes from
 	Who                            signature.Identity
 }
 

@@ -136,7 +136,8 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 		return exitError(exitPending)
 	}
 	if err := atomicfile.Write(p.LockFile, now.Format(), 0o644); err != nil {
-		return fmt.Errorf("writing the lock: %w", err)
+		x.problems([]ui.Problem{locker.Unwritten(err)}, nil)
+		return exitError(exitFailed)
 	}
 	x.term.Say("Wrote %s: %s. Review it, and keep it in version control.", name, counted(now))
 	x.unverified(now)

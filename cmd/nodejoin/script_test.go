@@ -65,6 +65,7 @@ func scriptParams(dir string) testscript.Params {
 		RequireUniqueNames:  true,
 		UpdateScripts:       updateScripts,
 		Setup:               setup,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit":       cmdExit,
 			"jsonlines":  cmdJSONLines,

@@ -16,9 +16,10 @@ const maxBundle = 1 << 18
 
 // bundleFile is a bundle in JSON. Of the fields, those that count here.
 type bundleFile struct {
-	MediaType string   `json:"mediaType"`
-	Material  material `json:"verificationMaterial"`
-	Message   message  `json:"messageSignature"`
+	MediaType string    `json:"mediaType"`
+	Material  material  `json:"verificationMaterial"`
+	Message   *message  `json:"messageSignature,omitempty"`
+	Envelope  *envelope `json:"dsseEnvelope,omitempty"`
 }
 
 type material struct {
@@ -70,9 +71,11 @@ func parse(text []byte) (*bundleFile, error) {
 	switch {
 	case !strings.HasPrefix(b.MediaType, "application/vnd.dev.sigstore.bundle"):
 		return nil, fmt.Errorf("it is not a Sigstore bundle, but %q", b.MediaType)
-	case b.Message.Signature == nil:
-		return nil, errors.New("the bundle has no signature of a file")
-	case b.Message.Digest.Algorithm != "SHA2_256":
+	case (b.Message == nil || b.Message.Signature == nil) == (b.Envelope == nil):
+		return nil, errors.New("the bundle has no signature of a file, or more than one")
+	case b.Envelope != nil && len(b.Envelope.Signatures) != 1:
+		return nil, fmt.Errorf("the attestation has %d signatures, and not one", len(b.Envelope.Signatures))
+	case b.Envelope == nil && b.Message.Digest.Algorithm != "SHA2_256":
 		return nil, fmt.Errorf("the signature is over a digest of the form %q, and not SHA2_256",
 			b.Message.Digest.Algorithm)
 	case len(b.Material.Entries) != 1:
@@ -164,7 +167,7 @@ func (p *Parts) Bundle(answer []byte) ([]byte, error) {
 	block, _ := pem.Decode(p.cert)
 	b := bundleFile{MediaType: "application/vnd.dev.sigstore.bundle+json;version=0.1",
 		Material: material{Chain: &chain{[]rawBytes{{block.Bytes}}}},
-		Message:  message{digest{"SHA2_256", want}, p.signature}}
+		Message:  &message{digest{"SHA2_256", want}, p.signature}}
 	var first *entry
 	for _, set := range found {
 		for _, f := range set {

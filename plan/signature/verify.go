@@ -32,15 +32,16 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(b.Message.Digest.Digest, want) {
-		return fmt.Errorf("the signature is over other bytes, with the sha256 %x", b.Message.Digest.Digest)
+	sum, sig, err := b.over(want)
+	if err != nil {
+		return err
 	}
 	cert, err := b.certificate()
 	if err != nil {
 		return err
 	}
 	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
-	if !ok || !ecdsa.VerifyASN1(key, want, b.Message.Signature) {
+	if !ok || !ecdsa.VerifyASN1(key, sum, sig) {
 		return errors.New("the signature is not one over these bytes by the key of its certificate")
 	}
 	logged := b.Material.Entries[0]
@@ -48,7 +49,12 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 	if err != nil {
 		return err
 	}
-	if err := logged.about(want, b.Message.Signature, cert); err != nil {
+	if b.Envelope != nil {
+		err = logged.aboutEnvelope(b.Envelope, cert.Raw)
+	} else {
+		err = logged.about(want, sig, cert)
+	}
+	if err != nil {
 		return err
 	}
 	issuer, err := r.issuer(cert, at)
@@ -59,6 +65,19 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 		return err
 	}
 	return who.is(cert)
+}
+
+// over returns the digest that is signed and its signature: of the bytes with a digest, or of an attestation that says
+// who built them.
+func (b *bundleFile) over(digest []byte) (sum, sig []byte, err error) {
+	if b.Envelope == nil {
+		if !bytes.Equal(b.Message.Digest.Digest, digest) {
+			err = fmt.Errorf("the signature is over other bytes, with the sha256 %x", b.Message.Digest.Digest)
+		}
+		return digest, b.Message.Signature, err
+	}
+	signed := sha256.Sum256(b.Envelope.encoded())
+	return signed[:], b.Envelope.Signatures[0].Signature, b.Envelope.built(digest)
 }
 
 // is reports whether a certificate is for the identity.
@@ -173,7 +192,6 @@ func (e entry) about(digest, sig []byte, cert *x509.Certificate) error {
 	if err := json.Unmarshal(e.Body, &body); err != nil {
 		return fmt.Errorf("its entry in the log cannot be read: %w", err)
 	}
-	block, _ := pem.Decode(body.Spec.Signature.PublicKey.Content)
 	switch hash := body.Spec.Data.Hash; {
 	case body.Kind != "hashedrekord" || body.Version != "0.0.1":
 		return fmt.Errorf("its entry in the log is a %s %s, and not a hashedrekord 0.0.1", body.Kind, body.Version)
@@ -181,8 +199,14 @@ func (e entry) about(digest, sig []byte, cert *x509.Certificate) error {
 		return errors.New("its entry in the log is about other bytes")
 	case !bytes.Equal(body.Spec.Signature.Content, sig):
 		return errors.New("its entry in the log is about another signature")
-	case block == nil || !bytes.Equal(block.Bytes, cert.Raw):
+	case !pemIs(body.Spec.Signature.PublicKey.Content, cert.Raw):
 		return errors.New("its entry in the log is about another certificate")
 	}
 	return nil
+}
+
+// pemIs reports whether a text in PEM is a certificate.
+func pemIs(text, cert []byte) bool {
+	block, _ := pem.Decode(text)
+	return block != nil && bytes.Equal(block.Bytes, cert)
 }

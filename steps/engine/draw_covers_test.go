@@ -25,6 +25,7 @@ var notDrawn = map[string]string{
 	"step service_account_token/ttl":     "as a step of its own it makes a token in each run",
 	"step archive/url":                   "no server; a file's bytes go the same way once they are there",
 	"step binary/url":                    "no server; a file's bytes go the same way once they are there",
+	"login":                              "no server; artifact TestRegistryLogin",
 	"login/username":                     "no server; artifact TestRegistryLogin",
 	"login/password_env":                 "no server; artifact TestRegistryLogin",
 	"artifact/url":                       "no server; a file's bytes go the same way once they are there",

@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // Write writes a file in one step: after a failure it has its old content. If name is a
@@ -26,7 +28,8 @@ func Write(name string, data []byte, mode fs.FileMode) (err error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".nodejoin-*")
+	sweep(filepath.Dir(name))
+	tmp, err := os.CreateTemp(filepath.Dir(name), unfinished+"*")
 	if err != nil {
 		return err
 	}
@@ -49,6 +52,24 @@ func Write(name string, data []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	return os.Rename(tmp.Name(), name)
+}
+
+const (
+	unfinished = ".nodejoin-write-" // begins the name of a file that is being written
+	// leftoverAge is when such a file is of a run that was killed.
+	leftoverAge = time.Hour
+)
+
+// sweep removes what runs that were killed have left in a folder. Its failures do not matter.
+func sweep(dir string) {
+	list, _ := os.ReadDir(dir)
+	for _, e := range list {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), unfinished) && info.Mode().IsRegular() &&
+			time.Since(info.ModTime()) > leftoverAge {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // stream writes into a device or a pipe. A pipe that nobody reads is an error, not a wait.

@@ -3,14 +3,18 @@
 package atomicfile
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestWrite: a file gets its new content or keeps the old one, also through a link.
@@ -35,6 +39,65 @@ func TestWrite(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+// TestKilled: a program that is killed while it writes leaves the old or the new content, whole. What it leaves beside
+// that is removed later, and the next write succeeds.
+func TestKilled(t *testing.T) {
+	const length = 4 << 20
+	if name := os.Getenv("WRITE_UNTIL_KILLED"); name != "" {
+		for i := 0; ; i++ {
+			fmt.Println("writing")
+			if err := Write(name, bytes.Repeat([]byte{'a' + byte(i%2)}, length), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := Write(file, bytes.Repeat([]byte("a"), length), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	for i := range 6 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
+		cmd.Env = append(os.Environ(), "WRITE_UNTIL_KILLED="+file)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(out)
+		for range 1 + i%3 { // in the first write, and in later ones
+			lines.Scan()
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+		b, err := os.ReadFile(file)
+		if err != nil || len(b) != length || strings.Trim(string(b), string(b[:1])) != "" {
+			t.Fatalf("after a kill: %d bytes, %v", len(b), err)
+		}
+		list, err := filepath.Glob(filepath.Join(dir, unfinished+"*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range list {
+			left++
+			if err := os.Chtimes(name, time.Time{}, time.Now().Add(-2*leftoverAge)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d kills left a file", left)
+	if err := Write(file, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(dir)
+	if b, _ := os.ReadFile(file); string(b) != "new" || err != nil || len(list) != 1 {
+		t.Errorf("%q, %v, %v", b, list, err)
 	}
 }
 

@@ -3,11 +3,14 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/sync/errgroup"
 
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
 	"nodejoin/plan/lock"
 	"nodejoin/plan/signature"
@@ -88,7 +91,7 @@ func (l *Locker) entry(ctx context.Context, a plan.Artifact, before *lock.Entry,
 		}
 		e.Verified, e.Checksum = lock.Checksum, steps.ShowURL(a.Checksum)
 	}
-	if a.Signed != nil && (a.Address == a.Upstream || a.Signed.Bundle != "") {
+	if a.Signed != nil && (a.Address == a.Upstream || a.Signed.Own) {
 		if g := (&signer{l.Open, l.Post}).sign(ctx, a, &e, before, root); g != nil {
 			return e, g
 		}
@@ -115,4 +118,14 @@ func (l *Locker) changed(of plan.Artifact, e lock.Entry, before *lock.Entry) *hc
 			before.SHA256)
 	}
 	return nil
+}
+
+// Unwritten is why a lock could not be written.
+func Unwritten(err error) ui.Problem {
+	p := ui.Problem{Level: "error", Summary: "the lock cannot be written", Detail: ui.CleanLine(err.Error()) +
+		". The lock is as it was.", Remedy: "Give this user the right to write there, and run the command again."}
+	if errors.Is(err, syscall.ENOSPC) {
+		p.Summary, p.Remedy = "no room for the lock", "Make room, and run the command again."
+	}
+	return p
 }

@@ -50,7 +50,7 @@ func (s *signer) sign(ctx context.Context, a plan.Artifact, e *lock.Entry, befor
 func (s *signer) bundle(ctx context.Context, of *plan.Signed, digest string, root *signature.Root) ([]byte, error) {
 	if of.Bundle != "" {
 		text, err := s.open.small(ctx, of.Bundle)
-		return []byte(text), err
+		return signature.Pick([]byte(text), digest), err
 	}
 	sig, err := s.open.small(ctx, of.Signature)
 	if err != nil {

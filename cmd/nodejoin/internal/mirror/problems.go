@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,6 +41,8 @@ func Unchecked(it Item, err error) ui.Problem {
 			"and the proxy of this machine (HTTPS_PROXY). Then run the command again."}
 }
 
+const noRoom = "no room for the mirror"
+
 // Problems are the problems of single files.
 func Problems(err error) []ui.Problem {
 	list := []error{err}
@@ -64,11 +67,14 @@ func Problems(err error) []ui.Problem {
 			p.Detail += " It was cut, changed or tampered with, and is not in the mirror."
 			p.Remedy = "Ask its publisher. 'nodejoin lock' compares what is there with the lock."
 		case errors.Is(err, syscall.ENOSPC):
-			p.Summary, p.Remedy = "no room for the mirror", "Make room, and run the command again. It continues."
+			p.Summary, p.Remedy = noRoom, "Make room, and run the command again. It continues."
 		case errors.Is(err, os.ErrPermission):
 			p.Summary, p.Remedy = "the mirror cannot be written", "Give this user the right to write there."
 		}
-		out = append(out, p)
+		full := p.Summary == noRoom
+		if !full || !slices.ContainsFunc(out, func(o ui.Problem) bool { return o.Summary == noRoom }) { // once for all files
+			out = append(out, p)
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/base64"
+	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	protocommon "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
+	protodsse "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
@@ -60,6 +62,52 @@ func main() {
 			log.Fatalf("%s: Sigstore's library says %v", c.name, err)
 		}
 		log.Printf("%s: %v", c.name, err)
+	}
+	attest(dir, tr, trusted)
+}
+
+// attest writes attestations: provenance of the artifact, of another one, and a statement that is none.
+func attest(dir string, tr *root.TrustedRoot, c *ca.VirtualSigstore) {
+	for _, a := range []struct {
+		name, predicate string
+		text            []byte
+		at              time.Time
+		good            bool
+	}{
+		{"provenance", "https://slsa.dev/provenance/v1", text, time.Now().Add(5 * time.Minute), true},
+		{"provenance_other", "https://slsa.dev/provenance/v1", []byte("other"), time.Now().Add(5 * time.Minute), false},
+		{"provenance_expired", "https://slsa.dev/provenance/v1", text, time.Now().Add(35 * time.Minute), false},
+		// Sigstore's library leaves to its caller what a statement is about.
+		{"vulnerabilities", "https://in-toto.io/attestation/vulns/v0.1", text, time.Now().Add(5 * time.Minute), true},
+	} {
+		other := sha256.Sum256([]byte("a file beside it"))
+		sum := sha256.Sum256(a.text)
+		statement := fmt.Sprintf(`{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"other","digest":`+
+			`{"sha256":"%x"}},{"name":"artifact","digest":{"sha256":"%x"}}],"predicateType":%q,"predicate":{}}`, other, sum,
+			a.predicate)
+		e := must(c.AttestAtTime(subject, issuer, []byte(statement), a.at, false))
+		entry := must(e.TlogEntries())[0]
+		tle := entry.TransparencyLogEntry()
+		tle.InclusionPromise = &protorekor.InclusionPromise{SignedEntryTimestamp: must(c.RekorSignPayload(
+			tlog.RekorPayload{Body: base64.StdEncoding.EncodeToString(tle.CanonicalizedBody),
+				IntegratedTime: tle.IntegratedTime, LogIndex: tle.LogIndex, LogID: must(c.RekorLogID())}))}
+		tle.KindVersion = &protorekor.KindVersion{Kind: "dsse", Version: "0.0.1"}
+		env := must(e.SignatureContent()).EnvelopeContent().RawEnvelope()
+		b := &protobundle.Bundle{MediaType: "application/vnd.dev.sigstore.bundle+json;version=0.1",
+			VerificationMaterial: &protobundle.VerificationMaterial{
+				Content: &protobundle.VerificationMaterial_X509CertificateChain{
+					X509CertificateChain: &protocommon.X509CertificateChain{Certificates: []*protocommon.X509Certificate{
+						{RawBytes: must(e.VerificationContent()).Certificate().Raw}}}},
+				TlogEntries: []*protorekor.TransparencyLogEntry{tle}},
+			Content: &protobundle.Bundle_DsseEnvelope{DsseEnvelope: &protodsse.Envelope{
+				Payload: must(base64.StdEncoding.DecodeString(env.Payload)), PayloadType: env.PayloadType,
+				Signatures: []*protodsse.Signature{{Sig: must(base64.StdEncoding.DecodeString(env.Signatures[0].Sig))}}}}}
+		write(dir, a.name+".json", must(protojson.Marshal(b)))
+		err := judge(tr, b)
+		if (err == nil) != a.good {
+			log.Fatalf("%s: Sigstore's library says %v", a.name, err)
+		}
+		log.Printf("%s: %v", a.name, err)
 	}
 }
 
