@@ -2,8 +2,25 @@
 //
 // It takes what a publisher signs with 'cosign sign-blob': a certificate of a short life that a certificate authority
 // gave to an identity, a signature by the certificate's key, and the entry of a transparency log that says when.
+// Or an attestation in its place: a signed statement of in-toto about who built files, as GitHub's workflows make it.
 // The forms: sigstore/protobuf-specs (sigstore_bundle.proto, sigstore_trustroot.proto), sigstore/fulcio
-// docs/oid-info.md, sigstore/rekor openapi.yaml (LogEntry, hashedrekord 0.0.1) and RFC 6962.
+// docs/oid-info.md, sigstore/rekor openapi.yaml (LogEntry; hashedrekord 0.0.1, dsse 0.0.1, intoto 0.0.2), RFC 6962,
+// secure-systems-lab/dsse and in-toto/attestation.
+//
+// # What a lock keeps
+//
+// A bundle that its publisher wrote is the same for everybody. Of a signature in two files (.sig and .cert) the log is
+// asked for its entry, and signs that again at each request, with a random number (ECDSA): two machines that lock such an
+// artifact for the first time get the same entry with two signatures, both good. That signature cannot be left out, as it
+// alone proves when the entry was made, and the certificate is valid for ten minutes. A proof of inclusion would not be
+// the same either: it is for the tree as it is at the request, which grows, and its checkpoint is signed in the same way.
+// So a lock that is there is kept, byte for byte.
+//
+// # Whom to trust
+//
+// The root is pinned: that of this nodejoin, or the file of the plan's verify block. It is not fetched by TUF when a plan
+// is locked, because then what a lock means would depend on the day and the machine. Who needs a newer root takes a newer
+// nodejoin, or has Sigstore's own client update it and write the file (cosign trusted-root create), for review.
 package signature
 
 import (
