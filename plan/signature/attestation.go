@@ -13,17 +13,6 @@ import (
 	"strings"
 )
 
-// envelope is a signed text (secure-systems-lab/dsse, envelope.md).
-type envelope struct {
-	Payload    []byte              `json:"payload"`
-	Type       string              `json:"payloadType"`
-	Signatures []envelopeSignature `json:"signatures"`
-}
-
-type envelopeSignature struct {
-	Signature []byte `json:"sig"`
-}
-
 const (
 	inToto = "application/vnd.in-toto+json"
 	// provenance begins the type of a statement that its signer built the subjects: v1 and v0.2 (slsa.dev/provenance).

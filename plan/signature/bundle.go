@@ -1,6 +1,7 @@
 package signature
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -58,6 +59,17 @@ type message struct {
 type digest struct {
 	Algorithm string `json:"algorithm"`
 	Digest    []byte `json:"digest"`
+}
+
+// envelope is a signed text (secure-systems-lab/dsse, envelope.md).
+type envelope struct {
+	Payload    []byte              `json:"payload"`
+	Type       string              `json:"payloadType"`
+	Signatures []envelopeSignature `json:"signatures"`
+}
+
+type envelopeSignature struct {
+	Signature []byte `json:"sig"`
 }
 
 func parse(text []byte) (*bundleFile, error) {
@@ -186,4 +198,10 @@ func (p *Parts) Bundle(answer []byte) ([]byte, error) {
 	}
 	b.Material.Entries = []entry{*first}
 	return json.Marshal(&b)
+}
+
+// pemIs reports whether a text in PEM is a certificate.
+func pemIs(text, cert []byte) bool {
+	block, _ := pem.Decode(text)
+	return block != nil && bytes.Equal(block.Bytes, cert)
 }

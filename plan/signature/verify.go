@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -203,10 +202,4 @@ func (e entry) about(digest, sig []byte, cert *x509.Certificate) error {
 		return errors.New("its entry in the log is about another certificate")
 	}
 	return nil
-}
-
-// pemIs reports whether a text in PEM is a certificate.
-func pemIs(text, cert []byte) bool {
-	block, _ := pem.Decode(text)
-	return block != nil && bytes.Equal(block.Bytes, cert)
 }
