@@ -10,16 +10,22 @@ import (
 // WinRM; and in parts through WinRM's shell.
 func BenchmarkStage(b *testing.B) {
 	src := artifact(b, 171e6)
-	stage := func(b *testing.B, conn Conn, folder string) {
+	var files Contents
+	b.Cleanup(files.Close)
+	send := func(b *testing.B, conn Conn, folder string) {
 		b.SetBytes(171e6)
-		if err := conn.Stage(b.Context(), artifact(b, 1), nil); err != nil { // the agent is there
+		if err := stage(b.Context(), conn, artifact(b, 1), nil); err != nil { // the agent is there
+			b.Fatal(err)
+		}
+		content, err := files.Open(b.Context(), src)
+		if err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
 			b.StopTimer()
 			_ = os.Remove(filepath.Join(folder, "blobs", src.SHA256)) // of the last turn
 			b.StartTimer()
-			if err := conn.Stage(b.Context(), src, nil); err != nil {
+			if err := conn.Stage(b.Context(), content, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -27,7 +33,7 @@ func BenchmarkStage(b *testing.B) {
 	b.Run("SFTP", func(b *testing.B) {
 		m := newMachine(b)
 		m.place(b)
-		stage(b, m.dial(b, m.config(m.addr)), m.dir)
+		send(b, m.dial(b, m.config(m.addr)), m.dir)
 	})
 	winrm := func(b *testing.B) (*winrmMachine, Conn) {
 		m := newWinRM(b)
@@ -36,11 +42,11 @@ func BenchmarkStage(b *testing.B) {
 	}
 	b.Run("fetched", func(b *testing.B) {
 		m, conn := winrm(b)
-		stage(b, conn, filepath.Join(m.drive, "data"))
+		send(b, conn, filepath.Join(m.drive, "data"))
 	})
 	b.Run("in parts", func(b *testing.B) {
 		m, conn := winrm(b)
 		conn.(*winrmConn).unreached = true
-		stage(b, conn, filepath.Join(m.drive, "data"))
+		send(b, conn, filepath.Join(m.drive, "data"))
 	})
 }
