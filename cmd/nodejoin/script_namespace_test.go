@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// condition is a condition of scripts. [namespaces]: a program may mount a file system of its own, as root or in a user
-// namespace.
+// condition is a condition of scripts. [namespaces]: a program may mount a file system of its own, as root or in a
+// user namespace.
 func condition(name string) (bool, error) {
 	if name != "namespaces" {
 		return false, fmt.Errorf("unknown condition %q", name)

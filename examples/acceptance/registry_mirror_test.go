@@ -14,9 +14,9 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestLinuxNodeFromRegistry: distribution's registries, with TLS by an authority of its own, are where a machine has its
-// artifacts from. One wants a login (htpasswd) and is the mirror near the machine; the other gives everybody a token to
-// read, and is in the url of one artifact. The machine trusts the authority by the plan, and fetches by the digests of
+// TestLinuxNodeFromRegistry: distribution's registries, with TLS by an authority of its own, are where a machine has
+// its artifacts from. One wants a login (htpasswd) and is the mirror near the machine; the other gives everybody a token
+// to read, and is in the url of one artifact. The machine trusts the authority by the plan, and fetches by the digests of
 // the lock, so that the controller, which has the artifacts too, sends the agent and no artifact. The password is
 // nowhere on the machine.
 func TestLinuxNodeFromRegistry(t *testing.T) {
@@ -82,8 +82,8 @@ func TestLinuxNodeFromRegistry(t *testing.T) {
 	}
 	first := mustApply(ctx, t, args)
 	ssh, registry, other := bySSH(), byRegistry[0](), byRegistry[1]()
-	t.Logf("joined after %.1fs: %d bytes by SSH, %d and %d bytes by the registries, of artifacts %d", first.took.Seconds(),
-		ssh, registry, other, size)
+	t.Logf("joined after %.1fs: %d bytes by SSH, %d and %d bytes by the registries, of artifacts %d",
+		first.took.Seconds(), ssh, registry, other, size)
 	if all := registry + other; ssh > 6<<20 || other == 0 || all < size || all > size+size/10 {
 		t.Errorf("%d bytes by SSH, want the agent alone; %d and %d bytes by the registries, want those of the artifacts "+
 			"once: %d", ssh, registry, other, size)
