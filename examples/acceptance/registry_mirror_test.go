@@ -15,10 +15,10 @@ import (
 )
 
 // TestLinuxNodeFromRegistry: distribution's registries, with TLS by an authority of its own, are where a machine has
-// its artifacts from. One wants a login (htpasswd) and is the mirror near the machine; the other gives everybody a token
-// to read, and is in the url of one artifact. The machine trusts the authority by the plan, and fetches by the digests of
-// the lock, so that the controller, which has the artifacts too, sends the agent and no artifact. The password is
-// nowhere on the machine.
+// its artifacts from. One wants a login (htpasswd) and is the mirror near the machine; the other gives everybody a
+// token to read, and is in the url of one artifact. The machine trusts the authority by the plan, and fetches by the
+// digests of the lock, so that the controller, which has the artifacts too, sends the agent and no artifact. The
+// password is nowhere on the machine.
 func TestLinuxNodeFromRegistry(t *testing.T) {
 	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()

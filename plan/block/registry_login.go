@@ -56,7 +56,8 @@ func (l *registryLogin) token(r *recipe.Registry) {
 		}
 	}
 	text, ok := l.file("token_file")
-	if r.Token = strings.TrimSpace(text); ok && (r.Token == "" || !eval.PlainText(r.Token) || strings.Contains(r.Token, " ")) {
+	r.Token = strings.TrimSpace(text)
+	if ok && (r.Token == "" || !eval.PlainText(r.Token) || strings.Contains(r.Token, " ")) {
 		l.Fail("token_file", "invalid token", "The file %s holds no token: one word in one line.", l.Str("token_file"))
 	}
 }

@@ -2,8 +2,8 @@ package compat
 
 import "github.com/Masterminds/semver/v3"
 
-// Signature is how upstream signs the file that Artifact returns, keyless: with 'cosign sign-blob', or by an attestation
-// of who built it.
+// Signature is how upstream signs the file that Artifact returns, keyless: with 'cosign sign-blob', or by an
+// attestation of who built it.
 type Signature struct {
 	Signature, Certificate string // addresses
 	Bundle                 string // address of one that has both, or of a file of attestations; "" = the two above
@@ -15,8 +15,8 @@ type Signature struct {
 // attestations, its programs none), windows_exporter, crictl, docker, mcr and nssm.
 //
 // Sources: kubernetes.io/docs/tasks/administer-cluster/verify-signed-artifacts (from Kubernetes 1.26 on);
-// containerd/containerd#11049 and its .github/workflows/release.yml (the attestation of all files of a release is one of
-// them; on the main branch from November 2024 on, so from 2.1 on).
+// containerd/containerd#11049 and its .github/workflows/release.yml (the attestation of all files of a release is one
+// of them; on the main branch from November 2024 on, so from 2.1 on).
 func Signed(name, version, os, arch string) (s Signature, ok bool) {
 	_, address := Artifact(name, version, os, arch)
 	v, err := Parse(version)

@@ -118,8 +118,8 @@ func (e entry) aboutEnvelope(env *envelope, cert []byte) error {
 	return nil
 }
 
-// Pick returns the bundle about a digest of a file of bundles, one after another as GitHub's attestations are (.jsonl);
-// a file of one, or of what is none, as it is.
+// Pick returns the bundle about a digest of a file of bundles, one after another as GitHub's attestations are
+// (.jsonl); a file of one, or of what is none, as it is.
 func Pick(text []byte, digest string) []byte {
 	want, err := hex.DecodeString(digest)
 	if err != nil || len(text) > maxBundles {

@@ -25,8 +25,8 @@ func attested(t *testing.T, name string, edit func(*bundleFile)) []byte {
 	return text
 }
 
-// TestAttestation: of attestations only the provenance of the file passes, by its signer. testdata/make wrote them with
-// Sigstore's own library and its test authority, and compared Sigstore's verdicts.
+// TestAttestation: of attestations only the provenance of the file passes, by its signer. testdata/make wrote them
+// with Sigstore's own library and its test authority, and compared Sigstore's verdicts.
 func TestAttestation(t *testing.T) {
 	sum := sha256.Sum256(file(t, "artifact"))
 	digest := hex.EncodeToString(sum[:])
@@ -100,7 +100,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestOlderEntry: the entry of an attestation in the older form of the log is read. It is that of npm's sigstore 2.0.0.
+// TestOlderEntry: the entry of an attestation in the older form of the log is read: that of npm's sigstore 2.0.0.
 func TestOlderEntry(t *testing.T) {
 	var b bundleFile
 	if err := json.Unmarshal(file(t, "public.json"), &b); err != nil {
@@ -126,8 +126,8 @@ func TestOlderEntry(t *testing.T) {
 	if _, err := hashed.envelope(); err == nil {
 		t.Error("the entry of a file's signature is taken for one of an attestation")
 	}
-	broken := entry{Body: []byte(`{"kind":"intoto","apiVersion":"0.0.2","spec":{"content":{"envelope":{"signatures":[{"sig":"` +
-		base64.StdEncoding.EncodeToString([]byte("!")) + `"}]}}}}`)}
+	broken := entry{Body: []byte(`{"kind":"intoto","apiVersion":"0.0.2","spec":{"content":{"envelope":{"signatures":[{` +
+		`"sig":"` + base64.StdEncoding.EncodeToString([]byte("!")) + `"}]}}}}`)}
 	if _, err := broken.envelope(); err == nil {
 		t.Error("a signature that is not in base64 is read")
 	}
