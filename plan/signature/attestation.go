@@ -25,7 +25,8 @@ func (e *envelope) encoded() []byte {
 	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(e.Type), e.Type, len(e.Payload)), e.Payload...)
 }
 
-// built checks that the envelope says that its signer built a file of this digest (in-toto/attestation, statement.md).
+// built checks that the envelope says that its signer built a file of this digest (in-toto/attestation,
+// statement.md).
 func (e *envelope) built(digest []byte) error {
 	var s struct {
 		Type      string `json:"_type"`

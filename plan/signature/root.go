@@ -7,24 +7,25 @@
 // docs/oid-info.md, sigstore/rekor openapi.yaml (LogEntry; hashedrekord 0.0.1, dsse 0.0.1, intoto 0.0.2), RFC 6962,
 // secure-systems-lab/dsse and in-toto/attestation.
 //
-// Sigstore's own library does not verify here: sigstore-go 1.3.0 adds 9.6 MB to nodejoin (linux/amd64, stripped: 42.4 MB
-// become 52.1 MB), and a release, which has the agents besides, has 59.2 of the 60 MB that it may have. It makes the
-// signatures of the tests, and its verdicts are compared with those of this package (testdata/make).
+// Sigstore's own library does not verify here: sigstore-go 1.3.0 adds 9.6 MB to nodejoin (linux/amd64, stripped:
+// 42.4 MB become 52.1 MB), and a release, which has the agents besides, has 59.2 of the 60 MB that it may have. It
+// makes the signatures of the tests, and its verdicts are compared with those of this package (testdata/make).
 //
 // # What a lock keeps
 //
-// A bundle that its publisher wrote is the same for everybody. Of a signature in two files (.sig and .cert) the log is
-// asked for its entry, and signs that again at each request, with a random number (ECDSA): two machines that lock such an
-// artifact for the first time get the same entry with two signatures, both good. That signature cannot be left out, as it
-// alone proves when the entry was made, and the certificate is valid for ten minutes. A proof of inclusion would not be
-// the same either: it is for the tree as it is at the request, which grows, and its checkpoint is signed in the same way.
-// So a lock that is there is kept, byte for byte.
+// A bundle that its publisher wrote is the same for everybody. Of a signature in two files (.sig and .cert) the log
+// is asked for its entry, and signs that again at each request, with a random number (ECDSA): two machines that lock
+// such an artifact for the first time get the same entry with two signatures, both good. That signature cannot be
+// left out, as it alone proves when the entry was made, and the certificate is valid for ten minutes. A proof of
+// inclusion would not be the same either: it is for the tree as it is at the request, which grows, and its
+// checkpoint is signed in the same way. So a lock that is there is kept, byte for byte.
 //
 // # Whom to trust
 //
-// The root is pinned: that of this nodejoin, or the file of the plan's verify block. It is not fetched by TUF when a plan
-// is locked, because then what a lock means would depend on the day and the machine. Who needs a newer root takes a newer
-// nodejoin, or has Sigstore's own client update it and write the file (cosign trusted-root create), for review.
+// The root is pinned: that of this nodejoin, or the file of the plan's verify block. It is not fetched by TUF when a
+// plan is locked, because then what a lock means would depend on the day and the machine. Who needs a newer root
+// takes a newer nodejoin, or has Sigstore's own client update it and write the file (cosign trusted-root create),
+// for review.
 package signature
 
 import (

@@ -66,8 +66,8 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 	return who.is(cert)
 }
 
-// over returns the digest that is signed and its signature: of the bytes with a digest, or of an attestation that says
-// who built them.
+// over returns the digest that is signed and its signature: of the bytes with a digest, or of an attestation that
+// says who built them.
 func (b *bundleFile) over(digest []byte) (sum, sig []byte, err error) {
 	if b.Envelope == nil {
 		if !bytes.Equal(b.Message.Digest.Digest, digest) {

@@ -26,8 +26,8 @@ type pace struct {
 
 var defaultPace = pace{tries: 5, first: 250 * time.Millisecond, idle: 60 * time.Second, least: 16 << 10}
 
-// redirect follows what a server redirects to, but not from https to http: whoever is on the way there could answer in
-// its place. It does not pass on the address that it came from, which may have a secret.
+// redirect follows what a server redirects to, but not from https to http: whoever is on the way there could answer
+// in its place. It does not pass on the address that it came from, which may have a secret.
 func redirect(req *http.Request, via []*http.Request) error {
 	switch last := via[len(via)-1]; {
 	case len(via) >= 10:

@@ -31,7 +31,8 @@ func basic(ctx context.Context, at string) ([]string, error) {
 // toLogIn says what to do about a server that refuses to be read.
 func toLogIn(ctx context.Context, server string) string {
 	if l, ok := steps.LoginAt(ctx, server); ok {
-		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username, server)
+		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username,
+			server)
 	}
 	return fmt.Sprintf("; it wants a login, which a login block of the plan gives: login %q { ... }", server)
 }

@@ -81,8 +81,8 @@ func (s *stored) locate(ctx context.Context, sha256 string) (string, error) {
 var challengeField = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
 
 // login returns what the header Authorization has in a request to an address, none where the registry wants none. A
-// registry that wants a token gives it to the user of the plan, or to everybody who may read (distribution-spec, "token
-// authentication").
+// registry that wants a token gives it to the user of the plan, or to everybody who may read (distribution-spec,
+// "token authentication").
 func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ociTimeout, fmt.Errorf("no answer for %s", ociTimeout))
 	defer cancel()

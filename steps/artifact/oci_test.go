@@ -66,8 +66,8 @@ func (r *registry) source() steps.Source {
 	return steps.Source{URL: "oci://" + strings.TrimPrefix(r.URL, "http://") + "/mirror/nodes:flanneld.exe"}
 }
 
-// TestRegistry: an artifact is fetched by its digest, or without one by its tag; with a token where the registry wants
-// one; and from where it was cut.
+// TestRegistry: an artifact is fetched by its digest, or without one by its tag; with a token where the registry
+// wants one; and from where it was cut.
 func TestRegistry(t *testing.T) {
 	r := newRegistry(t)
 	s := New(Options{Direct: true})
@@ -127,8 +127,8 @@ func TestRegistryRefuses(t *testing.T) {
 	}
 }
 
-// TestRegistryLogin: the login of the plan is used at its server alone: at a registry that wants it, for a token, and at
-// a web server. Nothing that is said has the password.
+// TestRegistryLogin: the login of the plan is used at its server alone: at a registry that wants it, for a token,
+// and at a web server. Nothing that is said has the password.
 func TestRegistryLogin(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if name, password, _ := q.BasicAuth(); name != "node" || password != "s3cret" {

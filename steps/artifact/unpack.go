@@ -20,9 +20,9 @@ import (
 	"nodejoin/steps"
 )
 
-// Unpack reads a .tar, .tar.gz, .tgz or .zip archive, by its name or else by how it begins, and passes its regular files to each, in
-// order. It fails when it reaches a member that is not a regular file or folder, or whose name the target OS
-// cannot represent safely.
+// Unpack reads a .tar, .tar.gz, .tgz or .zip archive, by its name or else by how it begins, and passes its regular
+// files to each, in order. It fails when it reaches a member that is not a regular file or folder, or whose name the
+// target OS cannot represent safely.
 func (s *Store) Unpack(ctx context.Context, r io.Reader, name, targetOS string,
 	each func(steps.Member, io.Reader) error) error {
 	u := &unpacking{limits: s.limits, names: newNames(targetOS), each: each, archive: base(name)}

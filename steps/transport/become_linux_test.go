@@ -60,8 +60,8 @@ func becomeInTest() {
 	os.Exit(0)
 }
 
-// testSudo takes the options of sudo that the agent uses, and behaves as its manual says: -n fails where a password is
-// needed, -S reads it as a line of standard input, byte by byte, after the prompt of -p on standard error.
+// testSudo takes the options of sudo that the agent uses, and behaves as its manual says: -n fails where a password
+// is needed, -S reads it as a line of standard input, byte by byte, after the prompt of -p on standard error.
 func testSudo() int {
 	parent, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
 	note, err := json.Marshal([]string{strings.Join(os.Args, " "), string(parent), strings.Join(os.Environ(), "\n")})

@@ -13,8 +13,8 @@ import (
 	"nodejoin/steps/host"
 )
 
-// Contents are the files that a run sends to machines. Each is opened and hashed once, for any number of machines, and
-// again only if it has changed since. Safe for concurrent use; the zero value is ready.
+// Contents are the files that a run sends to machines. Each is opened and hashed once, for any number of machines,
+// and again only if it has changed since. Safe for concurrent use; the zero value is ready.
 type Contents struct {
 	mu    sync.Mutex
 	files map[contentKey]*contentFile
@@ -22,8 +22,8 @@ type Contents struct {
 
 type contentKey struct{ file, algorithm string }
 
-// Content is a file with the digest of its source. Its bytes are those that were hashed, unless somebody writes into the
-// file meanwhile: the machine checks them again.
+// Content is a file with the digest of its source. Its bytes are those that were hashed, unless somebody writes into
+// the file meanwhile: the machine checks them again.
 type Content struct {
 	Source steps.Source
 	Size   int64 // bytes
@@ -42,7 +42,8 @@ type contentFile struct {
 	old  []*os.File // what lay there before, which may still be on its way
 }
 
-// Open returns the file of a source. Errors: fs.ErrNotExist; *host.DigestError for other bytes than those of the source.
+// Open returns the file of a source. Errors: fs.ErrNotExist; *host.DigestError for other bytes than those of the
+// source.
 func (c *Contents) Open(ctx context.Context, src steps.Source) (*Content, error) {
 	algorithm, want := src.Digest()
 	f := c.of(contentKey{src.File, algorithm})

@@ -47,8 +47,8 @@ func (m *winrmMachine) wantStaged(t testing.TB, src steps.Source) {
 	}
 }
 
-// TestWinRMFetch: the machine fetches artifacts from the controller, an empty one, too, and one with a wrong digest is
-// refused. Nothing of them goes through the agent's input.
+// TestWinRMFetch: the machine fetches artifacts from the controller, an empty one, too, and one with a wrong digest
+// is refused. Nothing of them goes through the agent's input.
 func TestWinRMFetch(t *testing.T) {
 	m := newWinRM(t)
 	m.place(t)

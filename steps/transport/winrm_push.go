@@ -25,9 +25,9 @@ func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) 
 	return true, s.start(ctx)
 }
 
-// push sends the agent to tar.exe of the machine, which unpacks it beside its place. The agent
-// then says the digest of its file, before it is asked for anything that changes. The next push uses the folder of one
-// that was interrupted.
+// push sends the agent to tar.exe of the machine, which unpacks it beside its place. The agent then says the digest
+// of its file, before it is asked for anything that changes. The next push uses the folder of one that was
+// interrupted.
 func (s *winrmConn) push(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) }) // which ends s.life
 	defer stop()

@@ -12,8 +12,8 @@ import (
 // gatherFor is how long an event waits for others.
 const gatherFor = 20 * time.Millisecond
 
-// gather writes messages. Events go out together, with the message that follows them or after gatherFor: each one alone
-// is a packet, and of these a server may have no more than ten under way on a new connection (RFC 6928).
+// gather writes messages. Events go out together, with the message that follows them or after gatherFor: each one
+// alone is a packet, and of these a server may have no more than ten under way on a new connection (RFC 6928).
 type gather struct {
 	to io.WriteCloser
 

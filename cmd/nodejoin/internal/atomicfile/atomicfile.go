@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Write writes a file in one step: after a failure it has its old content. If name is a
-// link, the file behind it is written. What is there and is not a file, such as /dev/stdout or a pipe, is written into
-// and stays.
+// Write writes a file in one step: after a failure it has its old content. If name is a link, the file behind it is
+// written. What is there and is not a file, such as /dev/stdout or a pipe, is written into and stays.
 func Write(name string, data []byte, mode fs.FileMode) (err error) {
 	switch info, err := os.Stat(name); {
 	case err != nil || info.Mode().IsRegular():

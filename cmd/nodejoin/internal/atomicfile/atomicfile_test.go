@@ -42,8 +42,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestKilled: a program that is killed while it writes leaves the old or the new content, whole. What it leaves beside
-// that is removed later, and the next write succeeds.
+// TestKilled: a program that is killed while it writes leaves the old or the new content, whole. What it leaves
+// beside that is removed later, and the next write succeeds.
 func TestKilled(t *testing.T) {
 	const length = 4 << 20
 	if name := os.Getenv("WRITE_UNTIL_KILLED"); name != "" {
