@@ -248,7 +248,8 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	}},
 	{Name: "login", Labels: []string{"server"}, Doc: "user by whom artifacts are fetched from a server that lets " +
 		"nobody read without a login: a mirror, or one in the url of an artifact. The label is its host, or " +
-		"host:port, and no other server gets the password. Hosts get it from the controller when they are changed, and keep it nowhere",
+		"host:port, and no other server gets the password. Hosts get it from the controller when they are changed, " +
+		"and keep it nowhere",
 		Attrs: []eval.Attr{
 			{Name: "username", Typ: cty.String, Required: true, Doc: "user"},
 			{Name: "password_env", Typ: cty.String, Required: true,
