@@ -102,7 +102,7 @@ func TestWinRMSealed(t *testing.T) {
 	}
 	src := artifact(t, 1<<20)
 	conn.(*winrmConn).unreached = true
-	if err := conn.Stage(t.Context(), src, nil); err != nil {
+	if err := stage(t.Context(), conn, src, nil); err != nil {
 		t.Fatal(err)
 	}
 	m.wantStaged(t, src)
