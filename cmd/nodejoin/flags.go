@@ -1,36 +1,14 @@
 package main
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/flagvalue"
-	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/kube"
 )
-
-// someOf is a flag with states of nodes, separated by commas.
-type someOf []string
-
-func (s *someOf) String() string { return strings.Join(*s, ",") }
-func (s *someOf) Type() string   { return "strings" }
-
-// Choices are what it takes.
-func (s *someOf) Choices() []string { return ui.States }
-
-func (s *someOf) Set(text string) error {
-	for _, one := range strings.Split(text, ",") {
-		if !slices.Contains(ui.States, one) {
-			return fmt.Errorf("%q is not a state; there are %s", one, strings.Join(ui.States, ", "))
-		}
-		*s = append(*s, one)
-	}
-	return nil
-}
 
 // planFlags are those of every command that reads a plan.
 func (a *app) planFlags(c *cobra.Command) {

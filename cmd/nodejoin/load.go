@@ -14,7 +14,6 @@ import (
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
-	"nodejoin/plan/lock"
 )
 
 // load reads and compiles the plan that the arguments name. It prints diagnostics; an
@@ -31,7 +30,8 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	case diags.HasErrors():
 		return nil, exitError(exitInvalid)
 	}
-	a.digest, a.data, a.unverified = planDigest(files), c.Data, unverified(c.Lock)
+	a.boot.Prepare(c)
+	a.digest, a.data, a.unverified = planDigest(files), c.Data, c.Lock.Unverified()
 	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
@@ -55,20 +55,6 @@ func (a *app) loadLocked(ctx context.Context, args []string) (*plan.Compiled, er
 			ui.CleanLine(planArg(args)))
 	}
 	return p, err
-}
-
-// unverified are the artifacts whose digests in a lock nobody vouches for, each once.
-func unverified(f *lock.File) (names []string) {
-	if f == nil {
-		return nil
-	}
-	for _, e := range f.Entries {
-		if e.Verified == lock.None {
-			names = append(names, e.Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // planDigest covers the names and contents of the plan's files, but not files of values,

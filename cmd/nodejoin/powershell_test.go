@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestPowerShell: the completion script, and the blocks in PowerShell of all pages, are PowerShell.
+// TestPowerShell: the completion script, user data, and the blocks in PowerShell of all pages, are PowerShell.
 func TestPowerShell(t *testing.T) {
 	parse := parser(t)
 	if wrong, ok := parse("if ($x { echo }"); ok {
@@ -19,6 +19,21 @@ func TestPowerShell(t *testing.T) {
 	}
 	if wrong, ok := parse(printed(t, "completion", "powershell")); !ok {
 		t.Errorf("nodejoin completion powershell: %s", wrong)
+	}
+	userData, err := os.ReadFile(filepath.Join("internal", "firstboot", "testdata", "cloudbase-init.ps1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The script of the task stands in it as a text.
+	_, task, _ := strings.Cut(string(userData), "@'\n")
+	task, _, found := strings.Cut(task, "\n'@\n")
+	if !found {
+		t.Fatal("the user data has no script for the task")
+	}
+	for _, text := range []string{string(userData), task} {
+		if wrong, ok := parse(text); !ok {
+			t.Errorf("user data: %s", wrong)
+		}
 	}
 	n := 0
 	for _, page := range pages(t) {

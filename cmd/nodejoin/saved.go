@@ -28,7 +28,7 @@ func (a *app) savePlan(ctx context.Context, name string, args []string, c *plan.
 		return err
 	}
 	// Only a saved plan is overwritten: another file may be named by mistake.
-	switch b, err := readSaved(name); {
+	switch b, err := saved.ReadFile(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
@@ -116,19 +116,6 @@ func removalsOf(h engine.HostReport) (out []string) {
 	return out
 }
 
-func readSaved(name string) ([]byte, error) {
-	fi, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case fi.Size() > saved.MaxSize:
-		return nil, fmt.Errorf("%s: %w", name, saved.ErrNotSaved)
-	}
-	return os.ReadFile(name)
-}
-
 // openSaved opens the argument of apply if it is a saved plan: it sets the flags that the
 // plan was made with, and returns the plan's path in place of the argument. If the
 // argument is not a saved plan, the first result is nil.
@@ -142,7 +129,7 @@ func (a *app) openSaved(c *cobra.Command, args []string) (*saved.Plan, []string,
 	if fi, err := os.Stat(args[0]); err != nil || fi.IsDir() {
 		return nil, args, nil //nolint:nilerr // load reports the error
 	}
-	b, err := readSaved(args[0])
+	b, err := saved.ReadFile(args[0])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +183,7 @@ func (a *app) sameInputs(ctx context.Context, p *saved.Plan, args []string, c *p
 	if err != nil {
 		return err
 	}
-	return stale("the plan has changed since it was saved", p.InputChanges(now))
+	return saved.Stale("the plan has changed since it was saved", p.InputChanges(now))
 }
 
 // sameHosts refuses a saved plan whose hosts have changed since, or could not all be
@@ -212,22 +199,5 @@ func (a *app) sameHosts(ctx context.Context, p *saved.Plan, args []string, c *pl
 	if err != nil {
 		return err
 	}
-	return stale("the hosts have changed since the plan was saved", p.HostChanges(now))
-}
-
-// stale is the error for a saved plan that is out of date; nil without changes.
-func stale(what string, changes []string) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	const most = 20
-	text := what + ", so it is not applied:"
-	for i, c := range changes {
-		if i == most {
-			text += fmt.Sprintf("\n  and %d more", len(changes)-most)
-			break
-		}
-		text += "\n  " + c
-	}
-	return errors.New(text + "\nNothing was changed. Run plan again, review it, and apply that.")
+	return saved.Stale("the hosts have changed since the plan was saved", p.HostChanges(now))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/flagvalue"
 	"nodejoin/cmd/nodejoin/internal/report"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/engine"
@@ -43,6 +44,7 @@ With --detailed-exitcode the exit code is 2 if a node is drifted, unfinished or 
 	a.formatFlag(c, "markdown")
 	a.reportFlag(c)
 	a.metricsFlag(c)
-	c.Flags().Var((*someOf)(&x.only), "only", "show only nodes in these `states`: "+strings.Join(ui.States, ", "))
+	c.Flags().Var(flagvalue.SomeOf{Value: &x.only, Values: ui.States, What: "state"}, "only",
+		"show only nodes in these `states`: "+strings.Join(ui.States, ", "))
 	return c
 }

@@ -20,8 +20,12 @@ import (
 // ServiceAccountToken requests a token by TokenRequest.
 func (k *client) ServiceAccountToken(ctx context.Context, want kube.TokenRequest) (string, time.Time, error) {
 	what := "requesting a token of the ServiceAccount " + want.Namespace + "/" + want.Name
-	if want.Node == "" {
+	switch {
+	case want.Node == "" && want.Secret == "":
 		return k.requestToken(ctx, what, want, nil)
+	case want.Node == "":
+		return k.requestToken(ctx, what, want, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret",
+			Name: want.Secret})
 	}
 	info, err := k.Info(ctx)
 	if err != nil {

@@ -15,6 +15,8 @@ type TokenRequest struct {
 	NodeTTL         time.Duration // instead of TTL where the token is bound to the Node itself; 0 = TTL
 	// Node is the Node that the token ends with, and UID its UID; Node "" = the token ends with its account only.
 	Node, UID string
+	// Secret is one of the account's namespace that the token ends with, where Node is ""; "" = none.
+	Secret string
 }
 
 // AccountOf is the name of the account that a Node has for itself where the API server cannot limit the account that

@@ -112,6 +112,11 @@ func (k *Cluster) ServiceAccountToken(ctx context.Context, want kube.TokenReques
 		if life < 10*time.Minute {
 			return fmt.Errorf("%w: a token lives for at least 10 minutes, not %s", fs.ErrInvalid, life)
 		}
+		if id, bound := strings.CutPrefix(want.Secret, "bootstrap-token-"); want.Secret != "" {
+			if _, ok := s.Tokens.get(id); !bound || !ok {
+				return fmt.Errorf("secret %s/%s: %w", want.Namespace, want.Secret, fs.ErrNotExist)
+			}
+		}
 		c := claims{Issuer: s.Server, Subject: "system:serviceaccount:" + want.Namespace + ":" + want.Name,
 			IssuedAt: now.Unix(), Expires: expires.Unix()}
 		if want.Node != "" {

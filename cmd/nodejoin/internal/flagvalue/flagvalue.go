@@ -73,3 +73,34 @@ func (p *Positive) Set(s string) error {
 	*p = Positive(n)
 	return nil
 }
+
+// SomeOf is a flag with some of a few values, separated by commas.
+type SomeOf struct {
+	Value  *[]string
+	Values []string
+	What   string // a value is called so
+}
+
+func (o SomeOf) String() string {
+	if o.Value == nil {
+		return ""
+	}
+	return strings.Join(*o.Value, ",")
+}
+
+// Type is what help calls the values.
+func (o SomeOf) Type() string { return "strings" }
+
+// Choices are what it takes.
+func (o SomeOf) Choices() []string { return o.Values }
+
+// Set adds values.
+func (o SomeOf) Set(text string) error {
+	for _, one := range strings.Split(text, ",") {
+		if !slices.Contains(o.Values, one) {
+			return fmt.Errorf("%q is not a %s; there are %s", one, o.What, strings.Join(o.Values, ", "))
+		}
+		*o.Value = append(*o.Value, one)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+// firstBoot is what the commands of the first boot share with the others.
+func (a *app) firstBoot(execute runner) firstboot.App {
+	return firstboot.App{PlanFlags: a.planFlags, Load: a.loadFirstBoot, Exit: exit, Notice: a.term.Notice,
+		Out:   a.term.Out,
+		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
+		Failed: func(err error) error {
+			a.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
+			return exit(max(errorCode(err), exitFailed))
+		},
+		Apply: func(r *firstboot.Run) firstboot.Apply {
+			return func(ctx context.Context, args []string) (int, firstboot.Outcome) {
+				code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")},
+					boot: r}, args)
+				return code, map[int]firstboot.Outcome{exitOK: firstboot.Finished, exitReboot: firstboot.Rebooting,
+					exitUnreachable: firstboot.Waiting, exitLocked: firstboot.Waiting}[code]
+			}
+		}}
+}
+
+// loadFirstBoot compiles the plan of user data, and notes what it is read with that a machine does not have.
+func (a *app) loadFirstBoot(ctx context.Context, args []string) (l firstboot.Loaded, err error) {
+	for _, f := range a.varFiles {
+		l.Needs = append(l.Needs, "--var-file "+f)
+	}
+	a.env = func(name string) (string, bool) {
+		v, ok := lookupEnv(name)
+		if ok && !slices.Contains(l.Needs, name) {
+			l.Needs = append(l.Needs, name)
+		}
+		return v, ok
+	}
+	if l.Values, err = a.variables(); err != nil {
+		return l, err
+	}
+	l.Plan, err = a.load(ctx, args)
+	l.Environment = a.environment
+	return l, err
+}

@@ -1,0 +1,136 @@
+package firstboot
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"encoding/xml"
+	"fmt"
+	"path"
+	"strings"
+	"text/template"
+)
+
+//go:embed *.tmpl
+var templates embed.FS
+
+// format is user data for one program that sets machines up.
+type format struct {
+	os       string // of the machines
+	ext      string // of its files
+	template string
+	limit    int // bytes that the clouds take where this program runs
+	needsURL bool
+}
+
+// formats by name. Sources of what each takes:
+//   - cloud-init: docs.cloud-init.io, modules write_files and scripts_per_boot
+//   - cloudbase-init: cloudbase-init.readthedocs.io, "Userdata", PowerShell
+//   - ec2launch: Amazon EC2 user guide, "EC2Launch v2 task definitions", executeScript
+//   - autounattend: Microsoft's Unattended Windows Setup Reference, RunSynchronousCommand
+//   - ignition: coreos.github.io/ignition, "Configuration Specification v3.4.0"
+var formats = map[string]format{
+	"cloud-init":     {os: "linux", ext: "yaml", template: "cloud-init.tmpl", limit: limitGCP},
+	"cloudbase-init": {os: "windows", ext: "ps1", template: "cloudbase-init.tmpl", limit: limitGCP},
+	"ec2launch":      {os: "windows", ext: "yaml", template: "ec2launch.tmpl", limit: limitEC2},
+	"autounattend":   {os: "windows", ext: "xml", template: "autounattend.tmpl", limit: limitGCP},
+	"ignition":       {os: "linux", ext: "ign", template: "ignition.tmpl", limit: limitGCP, needsURL: true},
+}
+
+// formatNames are in the order of help.
+var formatNames = []string{"cloud-init", "cloudbase-init", "ec2launch", "autounattend", "ignition"}
+
+// Limits of user data in bytes, before clouds encode it: Amazon EC2 user guide, "Run commands when you launch an EC2
+// instance"; Azure documentation, "Custom data and cloud-init"; Google Cloud documentation, "About VM metadata".
+const (
+	limitEC2   = 16 << 10
+	limitAzure = 64 << 10
+	limitGCP   = 256 << 10
+)
+
+// Folders of a first boot on the machine. Only the system and administrators read them.
+const (
+	linuxFolder   = "/var/lib/nodejoin-first-boot"
+	windowsFolder = `C:\ProgramData\nodejoin-first-boot`
+)
+
+// userData fills the templates.
+type userData struct {
+	Node, Arch string
+	Join       []byte // the File
+	Program    Fetched
+}
+
+// Folder is that of the machine.
+func (u userData) Folder(os string) string {
+	if os == "windows" {
+		return windowsFolder
+	}
+	return linuxFolder
+}
+
+// PerBoot is where cloud-init has the scripts that it runs at each boot.
+func (u userData) PerBoot() string { return "/var/lib/cloud/scripts/per-boot/nodejoin-first-boot" }
+
+// FromURL reports whether the machine fetches nodejoin over the network.
+func (u userData) FromURL() bool { return isURL(u.Program.From) }
+
+// render is the user data in a format.
+func (u userData) render(f format) ([]byte, error) {
+	var t *template.Template
+	include := func(name string) (string, error) {
+		var out bytes.Buffer
+		err := t.ExecuteTemplate(&out, name, u)
+		return strings.TrimRight(out.String(), "\n"), err
+	}
+	t, err := template.New("").Funcs(template.FuncMap{
+		"base64":  func(v any) string { return base64.StdEncoding.EncodeToString(fmt.Append(nil, text(v))) },
+		"include": include,
+		"indent": func(n int, s string) string {
+			return strings.ReplaceAll(s, "\n", "\n"+strings.Repeat(" ", n))
+		},
+		"xml": func(s string) (string, error) {
+			var out bytes.Buffer
+			err := xml.EscapeText(&out, []byte(s))
+			return strings.ReplaceAll(out.String(), "&#xA;", "\n"), err
+		},
+	}).ParseFS(templates, "*.tmpl")
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.ExecuteTemplate(&out, f.template, u)
+	return out.Bytes(), err
+}
+
+func text(v any) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}
+
+// join is a file in the folder of --from.
+func join(from, name string) string {
+	if isURL(from) || !isWindowsPath(from) {
+		return strings.TrimRight(from, "/") + "/" + name
+	}
+	return strings.TrimRight(from, `\/`) + `\` + name
+}
+
+// tooLarge says which clouds do not take so many bytes; "" = all take them.
+func tooLarge(size int) string {
+	var who []string
+	for _, c := range []struct {
+		name  string
+		bytes int
+	}{{"Amazon EC2", limitEC2}, {"Azure", limitAzure}, {"Google Cloud", limitGCP}} {
+		if size > c.bytes {
+			who = append(who, fmt.Sprintf("%s (%d bytes)", c.name, c.bytes))
+		}
+	}
+	return strings.Join(who, ", ")
+}
+
+// fileName is the name of a node's user data in a folder.
+func (f format) fileName(node string) string { return path.Base(node) + "." + f.ext }
