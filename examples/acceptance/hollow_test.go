@@ -106,7 +106,7 @@ func startHollow(ctx context.Context, t *testing.T, c *controlplane.Cluster, add
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.FileServer(http.Dir(standIns(t))), ReadHeaderTimeout: time.Minute}
-	go server.Serve(l) // until it is closed
+	go func() { _ = server.Serve(l) }() // until it is closed
 	t.Cleanup(func() { server.Close() })
 	h.mirror = "http://" + l.Addr().String()
 	h.watch(ctx)

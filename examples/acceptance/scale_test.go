@@ -31,7 +31,6 @@ type rollouts struct {
 	shards int
 	away   int // how many Nodes may be out of service
 	every  time.Duration
-	before map[string]map[string]int // calls of hosts, in the last part
 }
 
 // TestFleetOfThousand is the rollout of as many hosts as NODEJOIN_FLEET_HOSTS says. Otherwise it is skipped, as it
