@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ cloud_final_modules: [scripts-per-boot]
 // nodejoin and the bundle, joins with the rights of its account, and nothing secret is left: not on the machine, and
 // its tokens are good for nothing. The controller then finds nothing to do, and a leave removes the account.
 func TestFirstBoot(t *testing.T) {
+	if _, err := exec.LookPath("cloud-init"); err != nil {
+		t.Skipf("no cloud-init (.ci/programs installs it): %v", err)
+	}
 	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, false)
