@@ -80,11 +80,16 @@ func blocksOf(t *testing.T, page string) (out []pageBlock) {
 // notRun says of blocks, and of lines with commands, why no script of their page uses them. A file in brackets has the
 // same command; tests that are named exist.
 var notRun = map[string]string{
-	"go generate ./steps/agentbin":                              "[.ci/run]",
-	"go build -tags embedagent -o nodejoin ./cmd/nodejoin":      "[.ci/run]",
-	"go run ./cmd/nodejoin apply examples/quickstart":           "[.ci/run]",
-	"go build -tags embedagent -o /tmp/nodejoin ./cmd/nodejoin": "is the build of .ci/run, into another folder",
-	"go run ./examples/bench/uplink -nodejoin /tmp/nodejoin":    "measures for many minutes, as root",
+	"go generate ./steps/agentbin":                                  "[.ci/run]",
+	"go build -tags embedagent -o nodejoin ./cmd/nodejoin":          "[.ci/run]",
+	"go run ./cmd/nodejoin apply examples/quickstart":               "[.ci/run]",
+	"go build -tags embedagent -o /tmp/nodejoin ./cmd/nodejoin":     "is the build of .ci/run, into another folder",
+	"go run ./examples/bench/uplink -nodejoin /tmp/nodejoin":        "measures for many minutes, as root",
+	"go run ./examples/bench/scale -nodejoin /tmp/nodejoin":         "measures for many minutes, as root",
+	"go test ./examples/bench -run '^$' -bench Fleet -benchtime 1x": "measures for minutes",
+	"NODEJOIN_FLEET_HOSTS=1000 ./examples/acceptance/run.sh -v -timeout 3h -run TestFleetOfThousand .": "needs the " +
+		"components, and takes an hour",
+	"go test ./steps/transport -run '^$' -bench Stage -benchtime 2x": "measures for minutes",
 	"go test ./...":                       "[.ci/run], by gotestsum, which runs what fails once more",
 	"./examples/acceptance/run.sh":        "[.ci/run]",
 	"./run.sh":                            "is ./examples/acceptance/run.sh, in its folder",
