@@ -38,17 +38,21 @@ type direction struct {
 	again  bool // checksums are encrypted, too
 }
 
-// Client is the session of who sent an AUTHENTICATE_MESSAGE of NTLMv2, Server that of who got it.
-func Client(authenticate []byte, password string) (*Session, error) {
-	return newSession(authenticate, password, "client-to-server", "server-to-client")
-}
+// Side is one of the two of a login; its text is part of the keys of what it sends.
+type Side string
 
-// Server is described at Client.
-func Server(authenticate []byte, password string) (*Session, error) {
-	return newSession(authenticate, password, "server-to-client", "client-to-server")
-}
+// The sides.
+const (
+	Client Side = "client-to-server"
+	Server Side = "server-to-client"
+)
 
-func newSession(authenticate []byte, password, out, in string) (*Session, error) {
+// New is the session of one side of a login with an AUTHENTICATE_MESSAGE of NTLMv2.
+func New(authenticate []byte, password string, own Side) (*Session, error) {
+	other := Client
+	if own == Client {
+		other = Server
+	}
 	key, flags, err := sessionKey(authenticate, password)
 	if err != nil {
 		return nil, err
@@ -56,16 +60,16 @@ func newSession(authenticate []byte, password, out, in string) (*Session, error)
 	if need := uint32(Wanted | extended | strong); flags&need != need {
 		return nil, errors.New("the machine does not encrypt messages by NTLM")
 	}
-	side := func(way string) *direction {
+	side := func(way Side) *direction {
 		derived := func(what string) []byte {
 			sum := md5.Sum(append(bytes.Clone(key), //nolint:gosec // as md5
-				"session key to "+way+" "+what+" key magic constant\x00"...))
+				"session key to "+string(way)+" "+what+" key magic constant\x00"...))
 			return sum[:]
 		}
 		c, _ := rc4.NewCipher(derived("sealing")) //nolint:gosec // as md5; a key of 16 bytes is always taken
 		return &direction{sign: derived("signing"), cipher: c, again: flags&keyExchange != 0}
 	}
-	return &Session{out: side(out), in: side(in)}, nil
+	return &Session{out: side(own), in: side(other)}, nil
 }
 
 // sessionKey is the key that both sides of a login have (MS-NLMP, 3.3.2 and 3.4.5.1), and the flags that they agreed

@@ -243,7 +243,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 	if l.done = err == nil; !l.done {
 		return refuse("")
 	}
-	l.sealed, _ = sealed.Server(token, s.Password) // an error: not asked for
+	l.sealed, _ = sealed.New(token, s.Password, sealed.Server) // an error: not asked for
 	return true
 }
 

@@ -267,7 +267,7 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 	}
 	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(answer))
 	if err == nil && status == http.StatusOK && c.cfg.HTTP {
-		l.sealed, err = sealed.Client(answer, c.cfg.Password)
+		l.sealed, err = sealed.New(answer, c.cfg.Password, sealed.Client)
 	}
 	return status, reply, err
 }
