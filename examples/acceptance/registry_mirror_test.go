@@ -61,10 +61,11 @@ func TestLinuxNodeFromRegistry(t *testing.T) {
 	for _, a := range artifacts {
 		size += a.Size
 		if a.Name == "cni_plugins" {
-			own = fmt.Sprintf("artifact \"cni_plugins\" { url = \"oci://%s/nodes:%s\" }\n", public, a.File)
+			own = strings.Replace(node, "  version = \"1.9.1\"\n", fmt.Sprintf("  url    = \"oci://%s/nodes:%s\"\n", public,
+				a.File), 1)
 		}
 	}
-	wanting := writePlan(t, b.head(), node, own)
+	wanting := writePlan(t, b.head(), own)
 	call(0, "lock", wanting[0])
 	bySSH := b.sent(ctx, "--dport", "22")
 	r := released(t).apply(ctx, t, wanting, nil)
@@ -72,7 +73,7 @@ func TestLinuxNodeFromRegistry(t *testing.T) {
 		!strings.Contains(said, "wants a login, which a login block of the plan gives") {
 		t.Errorf("a node that cannot log in at its mirror, exit code %d:\n%s", r.code, said)
 	}
-	args = writePlan(t, b.head(), node, own, fmt.Sprintf("login %q {\n  username = %q\n  password_env = "+
+	args = writePlan(t, b.head(), own, fmt.Sprintf("login %q {\n  username = %q\n  password_env = "+
 		"\"MIRROR_PASSWORD\"\n}\n", private, registryUser))
 	call(0, "lock", args[0])
 	var byRegistry []func() int64
