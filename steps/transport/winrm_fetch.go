@@ -122,7 +122,7 @@ func (s *winrmConn) fetched(ctx context.Context, u *upload) error {
 	err = s.own(ctx, wire.MethodBlobFetch, wire.BlobFetch{Blob: u.blob, Offset: u.from, Token: token,
 		Addr: from.listener.Addr().String(), CertificateSHA256: from.pin}, &wire.None{})
 	over()
-	<-served
+	_ = <-served
 	var failed *steps.Error
 	switch {
 	case ctx.Err() != nil:

@@ -161,7 +161,7 @@ func (b *Bed) serve(ctx context.Context, s gssh.Session, name, program, digest, 
 	data, _, _ := strings.Cut(string(raw), "\n")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.Context(), cancel)()
+	defer context.AfterFunc(s.Context(), cancel)() //nolint:contextcheck // the first that ends counts
 	box, err := b.Sandbox(ctx, name, data)
 	if err != nil {
 		return err

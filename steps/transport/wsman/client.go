@@ -182,7 +182,7 @@ func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, re
 	}()
 	for again := false; ; again = true {
 		if l.sealed == nil {
-			status, reply, err = c.plain(ctx, l, nil)
+			status, _, err = c.plain(ctx, l, nil)
 			if err == nil && status == http.StatusOK && l.sealed == nil {
 				err = errors.New("the machine takes messages without a login")
 			}

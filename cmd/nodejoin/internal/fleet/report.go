@@ -47,7 +47,7 @@ type JobState struct {
 }
 
 // Ended reports whether no pod starts anymore.
-func (s JobState) Ended() bool { return s.Complete || s.Failed != "" }
+func (j JobState) Ended() bool { return j.Complete || j.Failed != "" }
 
 // stateOf reads a Job.
 func stateOf(job map[string]any) JobState {
