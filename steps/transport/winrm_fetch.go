@@ -117,12 +117,15 @@ func (s *winrmConn) fetched(ctx context.Context, u *upload) error {
 	defer func() { _ = from.listener.Close() }()
 	token := rand.Text() + rand.Text()
 	serving, over := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- from.supply(serving, token, u.meter) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = from.supply(serving, token, u.meter) // the machine's answer counts
+	}()
 	err = s.own(ctx, wire.MethodBlobFetch, wire.BlobFetch{Blob: u.blob, Offset: u.from, Token: token,
 		Addr: from.listener.Addr().String(), CertificateSHA256: from.pin}, &wire.None{})
 	over()
-	_ = <-served
+	<-served
 	var failed *steps.Error
 	switch {
 	case ctx.Err() != nil:
