@@ -30,6 +30,9 @@ type certificates struct {
 	approved []string
 }
 
+// Close implements kube.API.
+func (c *certificates) Close() {}
+
 func (c *certificates) Info(context.Context) (kube.Info, error) {
 	return kube.Info{Server: "https://10.0.0.10:6443"}, nil
 }

@@ -153,7 +153,7 @@ func status(ctx context.Context, w *world) []line {
 	w.write("fleet/.sandbox/win-07/C/k/README.txt", "edited by hand\n")
 	t := w.open()
 	w.run(ctx, t, 0, "status", "prod")
-	w.run(ctx, t, 0, "status", "--only", "drifted,unreachable", "fleet")
+	w.run(ctx, t, 0, "status", "--parallel", "10", "--only", "drifted,unreachable", "fleet")
 	return t.lines()
 }
 
