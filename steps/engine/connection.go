@@ -16,6 +16,12 @@ import (
 // dropped reports whether err says that the connection was lost.
 func dropped(err error) bool { return errors.Is(err, transport.ErrDropped) }
 
+// unreachable reports whether err says that the host does not answer.
+func unreachable(err error) bool {
+	var ce *transport.ConnectError
+	return errors.As(err, &ce) && ce.Reason == transport.ReasonUnreachable
+}
+
 // reconnectFor bounds the time in which a lost connection is tried again.
 const reconnectFor = 2 * time.Minute
 
@@ -37,7 +43,7 @@ func (h *hostRun) reconnect(ctx context.Context, cause error, state string) erro
 			}
 		}
 		var ce *transport.ConnectError
-		if errors.As(err, &ce) && ce.Reason != transport.ReasonUnreachable {
+		if errors.As(err, &ce) && !unreachable(err) {
 			return struct{}{}, backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -121,17 +127,14 @@ func (h *hostRun) lock(ctx context.Context) error {
 	return nil
 }
 
-// hold locks the host for this run. A connection that is lost meanwhile is made again.
+// hold locks the host for this run. A connection that is lost meanwhile, or was ended by park, is made again.
 func (h *hostRun) hold(ctx context.Context) error {
 	err := h.connect(ctx)
-	if h.opt.Holder.Run == "" {
-		return err
-	}
-	h.holds = true
-	if err == nil {
+	h.holds = h.opt.Holder.Run != ""
+	if err == nil && h.holds {
 		err = h.lock(ctx)
 	}
-	if err != nil && dropped(err) && ctx.Err() == nil {
+	if err != nil && (dropped(err) || h.parked && unreachable(err)) && ctx.Err() == nil {
 		err = h.reconnect(ctx, err, "applying") // it locks
 	}
 	if err != nil {

@@ -71,6 +71,7 @@ type hostRun struct {
 	rebootLeft *steps.Error
 	booted     time.Time // when this run has seen the machine back from its reboot; zero = not rebooted
 	holds      bool      // the host is to be locked as long as this run changes it
+	parked     bool      // the connection was ended after the check; the host answered
 	// goesDown is the step by which RebootSelf reboots this machine; nil = it does not.
 	goesDown *steps.Spec
 
@@ -202,6 +203,7 @@ const keptOpen = 100
 func (h *hostRun) park() {
 	if h.conn != nil && h.kept.Add(1) > keptOpen {
 		h.disconnect()
+		h.parked = true
 	}
 }
 
