@@ -33,7 +33,7 @@ type joinedMachine struct {
 
 // others are parts of alterations' names: what belongs to a node's programs or to people, so that no plan checks it.
 var others = []struct{ part, why string }{
-	{"/var/log/", "logs: the programs' own"},
+	{"/var/log", "logs: the programs' own"},
 	{"/kubelet/pki/", "certificates of the kubelet, which asks for new ones itself"},
 	{"/ProgramData/nodejoin/", "what nodejoin keeps; it is written again when it is next needed"},
 	{"/var/lib/nodejoin/", "what nodejoin keeps; it is written again when it is next needed"},

@@ -217,7 +217,7 @@ func TestBecomeTrips(t *testing.T) {
 	m, _ := becomingMachine(t, "password")
 	t.Setenv("TEST_BECOME", testPass)
 	m.place(t)
-	trips := func(b *Become) int64 {
+	once := func(b *Become) int64 {
 		p := sshtest.NewProxy(t, m.addr, 20*time.Millisecond)
 		c := m.config(p.Addr)
 		c.Become = b
@@ -225,6 +225,9 @@ func TestBecomeTrips(t *testing.T) {
 			t.Fatal(err)
 		}
 		return p.Trips.Load()
+	}
+	trips := func(b *Become) int64 { // the least counts: on a busy machine what is sent together may arrive apart
+		return min(once(b), once(b), once(b))
 	}
 	root := trips(nil)
 	asked := trips(&Become{Method: "sudo", PasswordEnv: "TEST_BECOME"})
