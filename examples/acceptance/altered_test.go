@@ -259,7 +259,7 @@ var unchecked = []string{`"PreshutdownTimeout"`}
 // programs start, and what is made again with another content.
 var renewed = []string{`file var\log\`, `file var\lib\kubelet\`, `file ProgramData\containerd\`,
 	`file ProgramData\nodejoin\`, `file etc\kubernetes\kubelet.conf`, `file etc\kubernetes\flannel.token`,
-	`file etc\kubernetes\kube-proxy.token`, `hns Endpoint`, `hns LoadBalancer`,
+	`file etc\kubernetes\kube-proxy.token`, `file etc\kubernetes\nodejoin-node.token`, `hns Endpoint`, `hns LoadBalancer`,
 	// another source VIP, where its reservation has gone
 	`file var\lib\cni\networks\`, `file etc\kubernetes\kube-proxy.yaml`}
 
