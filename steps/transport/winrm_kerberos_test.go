@@ -4,11 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"nodejoin/steps/transport/winrmtest"
-	"nodejoin/steps/transport/wire"
 )
 
 // TestWinRMKerberos: the user logs in with a password or the tickets of kinit, to the KDC of Debian. Whatever stands
@@ -60,21 +58,7 @@ func TestWinRMKerberos(t *testing.T) {
 			c := m.config(m.Addr)
 			c.Host, c.Kerberos = "localhost", true
 			tt.change(&c)
-			conn, err := DialWinRM(t.Context(), c, selfAgent)
-			if err == nil {
-				_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil)
-				_ = conn.Close()
-			}
-			var ce *ConnectError
-			switch {
-			case tt.reason == "" && err != nil, tt.reason != "" && !errors.As(err, &ce):
-				t.Fatalf("have %v, want reason %q", err, tt.reason)
-			case tt.reason == "":
-			case ce.Reason != tt.reason || !strings.Contains(ce.Error(), tt.says) || ce.Remedy == "":
-				t.Errorf("have %s %v; %s; want %s with %q", ce.Reason, ce, ce.Remedy, tt.reason, tt.says)
-			case strings.Contains(ce.Error()+ce.Remedy, winrmPassword):
-				t.Error("the error contains the password")
-			}
+			m.wantLogin(t, c, tt.reason, tt.says)
 		})
 	}
 	m.Keytab = ""

@@ -290,6 +290,27 @@ func TestWinRMPushInterrupted(t *testing.T) {
 	}
 }
 
+// wantLogin: a login works, or is refused for a reason, with an error that does not have the password. reason "" = it
+// works.
+func (m *winrmMachine) wantLogin(t *testing.T, c WinRMConfig, reason Reason, says string) {
+	t.Helper()
+	conn, err := DialWinRM(t.Context(), c, selfAgent)
+	if err == nil {
+		_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil)
+		_ = conn.Close()
+	}
+	var ce *ConnectError
+	switch {
+	case reason == "" && err != nil, reason != "" && !errors.As(err, &ce):
+		t.Fatalf("have %v, want reason %q", err, reason)
+	case reason == "":
+	case ce.Reason != reason || !strings.Contains(ce.Error(), says) || ce.Remedy == "":
+		t.Errorf("have %s %v; %s; want %s with %q", ce.Reason, ce, ce.Remedy, reason, says)
+	case strings.Contains(ce.Error()+ce.Remedy, winrmPassword):
+		t.Error("the error contains the password")
+	}
+}
+
 // TestWinRMRefused: each machine that must not be used, or does not let us in, has its reason.
 func TestWinRMRefused(t *testing.T) {
 	m := newWinRM(t)
@@ -325,21 +346,7 @@ func TestWinRMRefused(t *testing.T) {
 			t.Setenv("TEST_WRONG", "another")
 			c := m.config(m.Addr)
 			tt.change(&c)
-			conn, err := DialWinRM(t.Context(), c, selfAgent)
-			if err == nil {
-				_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.drive, "made"), 1), nil)
-				_ = conn.Close()
-			}
-			var ce *ConnectError
-			switch {
-			case tt.reason == "" && err != nil, tt.reason != "" && !errors.As(err, &ce):
-				t.Fatalf("have %v, want reason %q", err, tt.reason)
-			case tt.reason == "":
-			case ce.Reason != tt.reason || !strings.Contains(ce.Error(), tt.says) || ce.Remedy == "":
-				t.Errorf("have %s %v; %s; want %s with %q", ce.Reason, ce, ce.Remedy, tt.reason, tt.says)
-			case strings.Contains(ce.Error()+ce.Remedy, winrmPassword):
-				t.Error("the error contains the password")
-			}
+			m.wantLogin(t, c, tt.reason, tt.says)
 		})
 	}
 }
