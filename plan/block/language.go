@@ -243,13 +243,12 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		{Name: "path", Typ: cty.String, Doc: "folder on the controller, relative to the plan; nodejoin sends the " +
 			"files"},
 		{Name: "url", Typ: cty.String, Doc: "address of a folder on a web server, from which the hosts fetch the " +
-			"files; or a repository of a registry, oci://registry.example/nodejoin. A login block gives the user, if it " +
-			"wants one"},
+			"files; or a repository of a registry, oci://registry.example/nodejoin. If it wants a login, a login " +
+			"block has it"},
 	}},
-	{Name: "login", Labels: []string{"server"}, Doc: "user by whom artifacts are fetched from a server that lets " +
-		"nobody read without a login: a mirror, or one in the url of an artifact. The label is its host, or " +
-		"host:port, and no other server gets the password. Hosts get it from the controller when they are changed, " +
-		"and keep it nowhere",
+	{Name: "login", Labels: []string{"server"}, Doc: "login for a server that artifacts are fetched from and that " +
+		"wants one: a mirror, or the server in the url of an artifact. The label is its host, or host:port, and no other " +
+		"server gets the password. Hosts get it from the controller when they are changed, and do not keep it",
 		Attrs: []eval.Attr{
 			{Name: "username", Typ: cty.String, Required: true, Doc: "user"},
 			{Name: "password_env", Typ: cty.String, Required: true,

@@ -16,7 +16,7 @@ import (
 const (
 	inToto = "application/vnd.in-toto+json"
 	// provenance begins the type of a statement that its signer built the subjects: v1 and v0.2 (slsa.dev/provenance).
-	// Others say something else of them, as that they have a fault.
+	// Statements of other types say something else about the subjects, for example that they have a fault.
 	provenance = "https://slsa.dev/provenance/"
 )
 
@@ -119,8 +119,8 @@ func (e entry) aboutEnvelope(env *envelope, cert []byte) error {
 	return nil
 }
 
-// Pick returns the bundle about a digest of a file of bundles, one after another as GitHub's attestations are
-// (.jsonl); a file of one, or of what is none, as it is.
+// Pick returns the bundle about a digest from a file with several, one on each line, as GitHub's attestations are
+// (.jsonl). A file with one bundle, or with something else, is returned unchanged.
 func Pick(text []byte, digest string) []byte {
 	want, err := hex.DecodeString(digest)
 	if err != nil || len(text) > maxBundles {

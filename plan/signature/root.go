@@ -13,19 +13,19 @@
 //
 // # What a lock keeps
 //
-// A bundle that its publisher wrote is the same for everybody. Of a signature in two files (.sig and .cert) the log
-// is asked for its entry, and signs that again at each request, with a random number (ECDSA): two machines that lock
-// such an artifact for the first time get the same entry with two signatures, both good. That signature cannot be
-// left out, as it alone proves when the entry was made, and the certificate is valid for ten minutes. A proof of
-// inclusion would not be the same either: it is for the tree as it is at the request, which grows, and its
-// checkpoint is signed in the same way. So a lock that is there is kept, byte for byte.
+// A bundle is written once, by its publisher, so it is the same for everybody. For a signature in two files (.sig and
+// .cert) the log is asked for its entry. It signs the entry at each request, with a random number (ECDSA), so two
+// machines that lock such an artifact for the first time get the same entry with two different signatures, both good.
+// That signature cannot be left out: nothing else proves when the entry was made, and the certificate is valid for
+// ten minutes only. A proof of inclusion would differ, too: it is about the tree at the time of the request, which
+// grows, and its checkpoint is signed in the same way. An existing lock is therefore kept, byte for byte.
 //
 // # Whom to trust
 //
 // The root is pinned: that of this nodejoin, or the file of the plan's verify block. It is not fetched by TUF when a
-// plan is locked, because then what a lock means would depend on the day and the machine. Who needs a newer root
-// takes a newer nodejoin, or has Sigstore's own client update it and write the file (cosign trusted-root create),
-// for review.
+// plan is locked, because then what a lock means would depend on the day and the machine. For a newer root,
+// take a newer nodejoin, or let Sigstore's own client update it and write the file (cosign trusted-root create), and
+// review that.
 package signature
 
 import (

@@ -37,7 +37,7 @@ func toLogIn(ctx context.Context, server string) string {
 	return fmt.Sprintf("; it wants a login, which a login block of the plan gives: login %q { ... }", server)
 }
 
-// loopback reports whether a registry is on this machine, where registries have no TLS: all their clients take it so.
+// loopback reports whether a registry is on this machine. Clients of registries use plain HTTP there.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -51,7 +51,7 @@ func newSupplier(ctx context.Context, local, remote netip.AddrPort) (*supplier, 
 			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}, nil
 }
 
-// supply sends what r gives to who shows the token, once.
+// supply sends the bytes of r once, to the client that shows the token.
 func (s *supplier) supply(ctx context.Context, token string, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.listener.Close() })
 	defer stop()
@@ -74,7 +74,7 @@ func (s *supplier) supply(ctx context.Context, token string, r io.Reader) error 
 // showBound bounds what comes before an artifact is sent.
 const showBound = 10 * time.Second
 
-// admit is the connection of who shows the token; nil = it is somebody else.
+// admit returns a connection whose client shows the token, else nil.
 func (s *supplier) admit(ctx context.Context, conn *net.TCPConn, token string) *tls.Conn {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil || from.Addr().Unmap() != s.machine {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package farhosts is hosts for measurements of nodejoin, where asked behind a link that delays: OpenSSH servers of
+// Package farhosts runs hosts for measurements of nodejoin, if asked behind a slow link: OpenSSH servers of
 // this machine, and hosts that cost little, which are sandboxes that this process serves over SSH.
 package farhosts
 

@@ -51,7 +51,7 @@ func pack(t *testing.T, content string) (file, digest string) {
 	return file, hex.EncodeToString(sum[:])
 }
 
-// bundled are the options of a plan from a bundle that has one archive for every module.
+// bundled returns the options for a plan that came in a bundle, with the same archive for each of its modules.
 func bundled(file, digest string) modules.Options {
 	return modules.Options{Offline: true, Bundled: func(string) (string, string) { return file, digest }}
 }
