@@ -13,6 +13,7 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/mirror"
 	"nodejoin/cmd/nodejoin/internal/planbundle"
+	"nodejoin/cmd/nodejoin/internal/pull"
 	"nodejoin/cmd/nodejoin/internal/registry"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -26,6 +27,8 @@ type bundleCommand struct {
 	out, check, bill string
 	split            planbundle.Size
 	noImages         bool
+	signing          pull.Signing
+	signers          string
 
 	meter mirror.Meter
 }
@@ -54,13 +57,18 @@ with the logins of docker on this machine.
 --sbom writes the bill of materials alone (SPDX, JSON): the artifacts and images of each node. A
 bundle has it, too.
 
---check FILE.tar verifies a bundle: all digests, and that it has all that its lock demands.
+--check FILE.tar verifies a bundle: all digests, and that it has all that its lock demands. With
+--signers, its release must be signed by one of these keys, too.
+
+--sign KEY writes FILE.tar.release beside the bundle, which 'nodejoin follow' takes on the nodes:
+the bundle's digest and a serial number, signed by a key of SSH.
 
 The exit code is 0 if all is well, 1 if something cannot be read or is damaged, and 3 if the plan
 is not valid.`,
 		Example: `  nodejoin bundle plans/prod -o prod.tar
   nodejoin bundle plans/prod -o prod.tar --split 4GB    for media of this size
-  nodejoin bundle --check prod.tar`,
+  nodejoin bundle plans/prod -o prod.tar --sign ~/.ssh/id_ed25519
+  nodejoin bundle --check prod.tar --signers allowed_signers`,
 		RunE: x.run,
 	}
 	a.planFlags(c)
@@ -69,6 +77,7 @@ is not valid.`,
 	f.Var(&x.split, "split", "largest `size` of a file, for example 650MB or 4GB; default one file")
 	f.StringVar(&x.check, "check", "", "verify the bundle in `file`")
 	f.StringVar(&x.bill, "sbom", "", "only write what each node gets, as SPDX in JSON, into `file`; PLAN may be a bundle")
+	pull.SigningFlags(f, &x.signing, &x.signers)
 	f.BoolVar(&x.noImages, "no-images", false, "leave out the container images: the hosts have a registry")
 	return c
 }
@@ -83,6 +92,9 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 		return x.writeBill(c.Context(), args)
 	case x.out == "":
 		return usageError{c, errors.New("-o is missing: the file of the bundle")}
+	}
+	if err := x.signing.Check(x.split > 0, x.signers); err != nil {
+		return usageError{c, err}
 	}
 	p, files, err := x.read(c.Context(), args)
 	if err != nil {
@@ -154,7 +166,7 @@ func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compil
 		return err
 	}
 	x.term.Say("Wrote %s: %s. Its digest is %s.", ui.CleanLine(x.out), contents, sum)
-	return nil
+	return x.signing.Sign(x.out, x.term.Say)
 }
 
 // verify checks a bundle, and compiles its plan from it.
@@ -175,5 +187,5 @@ func (x *bundleCommand) verify(ctx context.Context) error {
 		return err
 	}
 	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)
-	return nil
+	return pull.Check(x.check, x.signers, x.term.Say)
 }

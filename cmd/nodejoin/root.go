@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -50,43 +49,8 @@ each step checked, applied and verified. Running it again changes only what diff
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a),
 		newShards(a), newLock(a), newMirror(a), newBundle(a), newFleet(a, execute), newMan(), newResume(execute))
 	root.AddCommand(firstboot.UserData(a.firstBoot(execute)), firstboot.FirstBoot(a.firstBoot(execute)))
-	strictBuiltins(root)
+	usage.StrictBuiltins(root, func(c *cobra.Command, err error) error { return usageError{c, err} })
 	complete.Flags(root)
 	a.wrapHelp(root)
 	return root
-}
-
-// strictBuiltins makes wrong arguments of cobra's own commands usage errors. Cobra
-// prints help for them and exits with 0.
-func strictBuiltins(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "help":
-			c.Run = nil
-			c.RunE = func(c *cobra.Command, args []string) error {
-				of, rest, err := root.Find(args)
-				if err != nil || len(rest) > 0 {
-					return usageError{c.Root(), fmt.Errorf("there is no command %q", strings.Join(args, " "))}
-				}
-				of.InitDefaultHelpFlag()
-				return of.Help()
-			}
-		case "completion":
-			var shells []string
-			for _, s := range c.Commands() {
-				shells = append(shells, s.Name())
-			}
-			c.Args = func(c *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return usageError{c, fmt.Errorf("there is no completion for %q, only for %s", args[0],
-						strings.Join(shells, ", "))}
-				}
-				return nil
-			}
-			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-			complete.Bash(c)
-		}
-	}
 }

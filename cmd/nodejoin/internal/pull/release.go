@@ -1,0 +1,101 @@
+package pull
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"nodejoin/steps"
+)
+
+// Release says which bundle a plan is. Its file has the signature first, then the release itself, which is what
+// 'ssh-keygen -Y sign' signs.
+type Release struct {
+	Version int `json:"version"` // of this form
+	// Plan is the name by which nodes follow it, so that one key can sign several plans.
+	Plan string `json:"plan"`
+	// Serial counts up: a node applies no release with a lower one than it has applied.
+	Serial int64     `json:"serial"`
+	Made   time.Time `json:"made"`
+	Bundle string    `json:"bundle"` // the name of the file beside the release
+	Size   int64     `json:"size"`   // bytes
+	SHA256 string    `json:"sha256"` // of the file, in lower-case hex
+}
+
+const (
+	releaseVersion = 1
+	// Suffix is that of the file of a release, after the name of its bundle.
+	Suffix = ".release"
+	// maxRelease bounds the file of a release, in bytes; it has about 1 kB.
+	maxRelease = 64 << 10
+)
+
+// check reports what a release lacks.
+func (r Release) check() error {
+	switch {
+	case r.Version != releaseVersion:
+		return fmt.Errorf("the release has the version %d, and this nodejoin reads version %d", r.Version, releaseVersion)
+	case r.Plan == "" || r.Serial <= 0 || r.Size <= 0 || steps.DigestAlgorithm(r.SHA256) != "sha256":
+		return errors.New("the release is not complete")
+	case r.Bundle == "" || strings.ContainsAny(r.Bundle, `/\:?#%`) || strings.HasPrefix(r.Bundle, "."):
+		return fmt.Errorf("%q is not the name of a file beside the release", r.Bundle)
+	}
+	return nil
+}
+
+// signed is the file of a release.
+func (r Release) signed(key ssh.Signer) ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	text = append(text, '\n')
+	signature, err := sign(key, text)
+	return append(signature, text...), err
+}
+
+// open verifies the file of a release. by names the key that signed it.
+func open(file []byte, trusted Signers, now time.Time) (r Release, by string, err error) {
+	end := bytes.Index(file, []byte(sigEnds))
+	if !bytes.HasPrefix(file, []byte(sigBegins)) || end < 0 {
+		return r, "", errors.New("it is not signed: it does not begin with a whole signature of SSH")
+	}
+	text := file[end+len(sigEnds):]
+	key, err := verify(file[:end+len(sigEnds)], text)
+	if err != nil {
+		return r, "", err
+	}
+	if by, err = trusted.find(key, now); err != nil {
+		return r, "", err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, "", fmt.Errorf("what is signed is not a release of a plan: %w", err)
+	}
+	return r, by, r.check()
+}
+
+// digestOf is the sha256 of a file, and its size.
+func digestOf(name string) (string, int64, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	sum := sha256.New()
+	n, err := io.Copy(sum, in)
+	return hex.EncodeToString(sum.Sum(nil)), n, err
+}

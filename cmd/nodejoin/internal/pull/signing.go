@@ -1,0 +1,126 @@
+package pull
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/crypto/ssh"
+
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/cmd/nodejoin/internal/ui"
+)
+
+// Signing is how a bundle is signed.
+type Signing struct {
+	Key    string // file of a private key of SSH
+	Plan   string // "" = the name of the bundle, without its ending
+	Serial int64  // 0 = the seconds since 1970
+}
+
+// SigningFlags are those of a bundle's signature. signers is the file that a bundle is checked with.
+func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
+	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the private `key` of SSH in this file")
+	f.StringVar(&s.Plan, "plan-name", "", "with --sign: `name` by which nodes follow the plan; default that of FILE.tar")
+	f.Int64Var(&s.Serial, "serial", 0, "with --sign: `number` of the release; default the seconds since 1970")
+	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
+}
+
+// Check refuses flags that do not go together.
+func (s Signing) Check(split bool, signers string) error {
+	switch {
+	case signers != "":
+		return errors.New("--signers goes with --check")
+	case s.Key == "" && (s.Plan != "" || s.Serial != 0):
+		return errors.New("--plan-name and --serial go with --sign")
+	case s.Serial < 0:
+		return errors.New("--serial must be 1 or more")
+	case s.Key != "" && split:
+		return errors.New("--sign needs a bundle in one file: leave out --split")
+	}
+	return nil
+}
+
+// Sign writes the release of a bundle, if there is a key, and says so.
+func (s Signing) Sign(bundle string, say func(format string, args ...any)) error {
+	if s.Key == "" {
+		return nil
+	}
+	at, r, err := s.Write(bundle)
+	if err == nil {
+		say("Wrote %s: release %d of the plan %s.", ui.CleanLine(at), r.Serial, ui.CleanLine(r.Plan))
+	}
+	return err
+}
+
+// Check verifies the release of a bundle, if there is a file of trusted keys, and says what it is.
+func Check(bundle, signers string, say func(format string, args ...any)) error {
+	if signers == "" {
+		return nil
+	}
+	r, by, err := Verify(bundle, signers)
+	if err == nil {
+		say("Signed by %s: release %d of the plan %s, of %s.", ui.CleanLine(by), r.Serial, ui.CleanLine(r.Plan),
+			r.Made.UTC().Format(time.RFC3339))
+	}
+	return err
+}
+
+// Write writes the release of a bundle beside it, and returns its file.
+func (s Signing) Write(bundle string) (string, Release, error) {
+	b, err := os.ReadFile(s.Key)
+	if err != nil {
+		return "", Release{}, err
+	}
+	key, err := ssh.ParsePrivateKey(b)
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		return "", Release{}, fmt.Errorf("%s has a passphrase; give a key without one, which only the signer can read", s.Key)
+	}
+	if err != nil {
+		return "", Release{}, fmt.Errorf("%s is not a private key of SSH: %w", s.Key, err)
+	}
+	sum, size, err := digestOf(bundle)
+	if err != nil {
+		return "", Release{}, err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	name := filepath.Base(bundle)
+	r := Release{Version: releaseVersion, Plan: s.Plan, Serial: s.Serial, Made: now, Bundle: name, Size: size, SHA256: sum}
+	if r.Plan == "" {
+		r.Plan = strings.TrimSuffix(name, filepath.Ext(name))
+	}
+	if r.Serial == 0 {
+		r.Serial = now.Unix()
+	}
+	text, err := r.signed(key)
+	if err != nil {
+		return "", r, err
+	}
+	return bundle + Suffix, r, atomicfile.Write(bundle+Suffix, text, 0o644)
+}
+
+// Verify verifies the release beside a bundle, and that it is of this bundle.
+func Verify(bundle, signers string) (r Release, by string, err error) {
+	trusted, err := ReadSigners(signers)
+	if err != nil {
+		return r, "", err
+	}
+	b, err := os.ReadFile(bundle + Suffix)
+	if err != nil {
+		return r, "", err
+	}
+	if r, by, err = open(b, trusted, time.Now()); err != nil {
+		return r, "", fmt.Errorf("%s: %w", bundle+Suffix, err)
+	}
+	sum, _, err := digestOf(bundle)
+	if err == nil && sum != r.SHA256 {
+		err = fmt.Errorf("%s is the release of a bundle with the sha256 %s, and %s has %s", bundle+Suffix, r.SHA256, bundle,
+			sum)
+	}
+	return r, by, err
+}
