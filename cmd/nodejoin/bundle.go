@@ -84,8 +84,8 @@ is not valid.`,
 
 func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 	switch {
-	case x.check != "" && (x.out != "" || len(args) > 0):
-		return usageError{c, errors.New("--check takes the bundle and nothing else")}
+	case x.check != "" && (x.out != "" || len(args) > 0 || x.signing.Key != ""):
+		return usageError{c, errors.New("--check takes the bundle, --signers and nothing else")}
 	case x.check != "":
 		return x.verify(c.Context())
 	case x.bill != "":
@@ -93,8 +93,11 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 	case x.out == "":
 		return usageError{c, errors.New("-o is missing: the file of the bundle")}
 	}
-	if err := x.signing.Check(x.split > 0, x.signers); err != nil {
+	if err := x.signing.Check(x.split > 0, x.signers, x.out); err != nil {
 		return usageError{c, err}
+	}
+	if err := x.signing.Open(); err != nil {
+		return err
 	}
 	p, files, err := x.read(c.Context(), args)
 	if err != nil {
@@ -187,5 +190,8 @@ func (x *bundleCommand) verify(ctx context.Context) error {
 		return err
 	}
 	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)
-	return pull.Check(x.check, x.signers, x.term.Say)
+	if err := pull.Check(x.check, x.signers, x.term.Say); err != nil {
+		return x.failed(err)
+	}
+	return nil
 }

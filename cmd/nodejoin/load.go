@@ -30,7 +30,11 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 	case diags.HasErrors():
 		return nil, exitError(exitInvalid)
 	}
-	a.boot.Prepare(c)
+	if a.alone != nil {
+		if err := a.alone.Prepare(c); err != nil {
+			return nil, a.failed(err)
+		}
+	}
 	a.digest, a.data, a.unverified = planDigest(files), c.Data, c.Lock.Unverified()
 	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {

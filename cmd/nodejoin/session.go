@@ -89,13 +89,17 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 		a.log.Emit(e)
 		sink(e)
 	}
-	return a.boot.Options(p, engine.Options{
+	opt := engine.Options{
 		Connect: connect.Hosts(emit, a.agent), Cluster: connect.Cluster(p), Emit: emit,
 		Parallel: a.parallel.first(), More: a.parallel.more(),
 		Holder: a.holder, Gone: holder.Gone, Version: version, PlanDigest: a.digest, Members: a.members,
 		AllowDowngrade: a.downgrade, Drain: a.drain, Resume: a.resume,
 		PruneChanged: a.pruneChanged, Mine: a.shard.Has, Shard: a.shard.String(), Group: os.Getenv("NODEJOIN_FLEET_JOB_UID"),
-	})
+	}
+	if a.alone != nil {
+		opt = a.alone.Options(p, opt)
+	}
+	return opt
 }
 
 // agentsStay says what a command that changed nothing has left on machines: the agent, which the next command

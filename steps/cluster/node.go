@@ -73,7 +73,12 @@ func (k *client) nodeOf(n *corev1.Node) kube.Node {
 			out.Ready = c.Status == corev1.ConditionTrue
 			out.ReadyReason = strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 		}
+		if strings.HasPrefix(string(c.Type), kube.OwnCondition) {
+			out.Conditions = append(out.Conditions, kube.Condition{Type: string(c.Type), Status: string(c.Status),
+				Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time})
+		}
 	}
+	slices.SortFunc(out.Conditions, func(a, b kube.Condition) int { return strings.Compare(a.Type, b.Type) })
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
 			continue
@@ -109,6 +114,20 @@ func (k *client) SetLabels(ctx context.Context, node string, set map[string]stri
 // SetAnnotations sends one merge patch, as SetLabels.
 func (k *client) SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error {
 	return k.fail(ctx, "annotating the Node "+node, k.setMetadata(ctx, node, "annotations", set, remove))
+}
+
+// SetCondition patches the status of the Node: the API server merges conditions by their type.
+func (k *client) SetCondition(ctx context.Context, node string, c kube.Condition) error {
+	b, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: corev1.NodeConditionType(c.Type), Status: corev1.ConditionStatus(c.Status), Reason: c.Reason,
+		Message: c.Message, LastTransitionTime: metav1.NewTime(c.Since), LastHeartbeatTime: metav1.Now()}}}})
+	if err != nil {
+		return err
+	}
+	k.nodes.wrote(node)
+	err = k.core.rest.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").
+		Param("fieldManager", k.manager).Body(b).Do(ctx).Error()
+	return k.fail(ctx, "setting the condition "+c.Type+" of the Node "+node, err)
 }
 
 func (k *client) setMetadata(ctx context.Context, node, field string, set map[string]string, remove []string) error {

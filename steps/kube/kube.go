@@ -74,6 +74,8 @@ type API interface {
 	SetTaints(ctx context.Context, node string, set []Taint, remove []Taint) error
 	// SetAnnotations sets these annotations on a Node and removes those named; others stay.
 	SetAnnotations(ctx context.Context, node string, set map[string]string, remove []string) error
+	// SetCondition sets a condition of a Node, by its type; others stay.
+	SetCondition(ctx context.Context, node string, c Condition) error
 
 	// Cordon creates a Node unschedulable and records in CordonedBy that nodejoin did so and why. A Node that is
 	// already unschedulable, by whomever, stays as it is.
@@ -122,11 +124,24 @@ type Node struct {
 	Labels         map[string]string
 	Annotations    map[string]string
 	Taints         []Taint
+	Conditions     []Condition // those of nodejoin, by their type
 	KubeletVersion string
 	Unschedulable  bool
 	// OwnCordon is why nodejoin has made it unschedulable; "" = it has not, or somebody else has since, whatever
 	// CordonedBy says.
 	OwnCordon string
+}
+
+// OwnCondition begins the types of the conditions that nodejoin sets.
+const OwnCondition = "Nodejoin"
+
+// Condition is a condition of a Node.
+type Condition struct {
+	Type    string
+	Status  string // True, False or Unknown
+	Reason  string // one word in CamelCase
+	Message string
+	Since   time.Time // when Status changed last
 }
 
 // CordonedBy is the annotation of a Node that nodejoin has cordoned; its value is the reason.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"nodejoin/steps/kube"
 )
@@ -120,6 +121,19 @@ func (k *Cluster) SetAnnotations(ctx context.Context, node string, set map[strin
 		for _, key := range remove {
 			delete(n.Annotations, key)
 		}
+	})
+}
+
+// SetCondition sets a condition of a node.
+func (k *Cluster) SetCondition(ctx context.Context, node string, c kube.Condition) error {
+	return k.onNode(ctx, "set condition", node, func(n *kube.Node) {
+		i, ok := slices.BinarySearchFunc(n.Conditions, c.Type, func(have kube.Condition, of string) int {
+			return strings.Compare(have.Type, of)
+		})
+		if !ok {
+			n.Conditions = slices.Insert(n.Conditions, i, c)
+		}
+		n.Conditions[i] = c
 	})
 }
 

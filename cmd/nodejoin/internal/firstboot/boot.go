@@ -80,7 +80,7 @@ func (r *Run) join(ctx context.Context, f *File) (int, Outcome, error) {
 	if time.Now().After(f.Expires) {
 		return 0, Failed, expired(f.Node, f.Expires)
 	}
-	if err := r.folders(); err != nil {
+	if err := Folders(r.work()); err != nil {
 		return 0, Failed, err
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, f.Expires, expired(f.Node, f.Expires))
@@ -126,16 +126,17 @@ func (r *Run) again(ctx context.Context, f *File, try func() (waits string, err 
 	}
 }
 
-// folders makes the folder of the run. What an apply caches is there too; at a first boot there may be no home folder.
-func (r *Run) folders() error {
-	if err := os.MkdirAll(r.work(), 0o700); err != nil {
+// Folders makes the folder of a run, and puts there what an apply caches: a machine that works by itself may have no
+// home folder.
+func Folders(work string) error {
+	if err := os.MkdirAll(work, 0o700); err != nil {
 		return err
 	}
-	set := map[string]string{"XDG_CACHE_HOME": r.work()}
+	set := map[string]string{"XDG_CACHE_HOME": work}
 	if runtime.GOOS == "windows" {
-		set = map[string]string{"LOCALAPPDATA": r.work()}
+		set = map[string]string{"LOCALAPPDATA": work}
 	} else if os.Getenv("HOME") == "" {
-		set["HOME"] = r.work()
+		set["HOME"] = work
 	}
 	for name, value := range set {
 		if err := os.Setenv(name, value); err != nil {
@@ -193,18 +194,14 @@ func (r *Run) clean(ctx context.Context) error {
 	return errors.Join(ended, os.RemoveAll(r.work()))
 }
 
-// Prepare leaves of a plan what a first boot does. r is nil where no first boot runs.
-func (r *Run) Prepare(p *plan.Compiled) {
-	if r != nil {
-		prepare(p, r.file.Node)
-	}
+// Prepare leaves of a plan what a first boot does.
+func (r *Run) Prepare(p *plan.Compiled) error {
+	Own(p, r.file.Node)
+	return nil
 }
 
-// Options are those of an engine that runs on this machine. r is nil where no first boot runs.
+// Options are those of an engine that runs on this machine.
 func (r *Run) Options(p *plan.Compiled, opt engine.Options) engine.Options {
-	if r == nil {
-		return opt
-	}
 	opt.Members, opt.Resume = nil, nil
 	open := opt.Cluster
 	if r.file.Server != "" {

@@ -173,7 +173,9 @@ func TestOwn(t *testing.T) {
 			spec("other", "file_ready", &kinds.FileReady{Path: "/b"}, "account"),
 			spec("joined", "node_joined", &kinds.NodeJoined{}, "certificate", "other")}}}}
 	_, later := own(p.Nodes[1].Steps)
-	(&Run{file: &File{Node: "n"}}).Prepare(p)
+	if err := (&Run{file: &File{Node: "n"}}).Prepare(p); err != nil {
+		t.Fatal(err)
+	}
 	n := p.Nodes[0]
 	if len(p.Nodes) != 1 || n.Name != "n" || !n.Partial || n.Connection.Type != "local" || n.Connection.SSH != nil ||
 		p.Moved != nil {
@@ -266,15 +268,5 @@ func TestAccessRefused(t *testing.T) {
 		if have, err := c.BootstrapTokens(t.Context(), "n"); err != nil || len(have) != 0 || f.Token != "" {
 			t.Errorf("it has made %+v, %v", have, err)
 		}
-	}
-}
-
-// TestOptions: a run without a first boot keeps its options.
-func TestOptions(t *testing.T) {
-	var r *Run
-	p := &plan.Compiled{Nodes: []plan.Node{{Name: "a"}}}
-	r.Prepare(p)
-	if o := r.Options(p, engine.Options{Members: []string{"a"}}); len(o.Members) != 1 || len(p.Nodes) != 1 {
-		t.Errorf("%+v, %+v", o, p)
 	}
 }

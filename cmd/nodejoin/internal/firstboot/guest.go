@@ -73,10 +73,10 @@ func expired(node string, at time.Time) error {
 		Remedy: "write the user data again with 'nodejoin user-data', and start the machine with that"}
 }
 
-// prepare leaves of a plan what a first boot does: the node itself, on this machine, without what the controller has
+// Own leaves of a plan what a machine does of it by itself: the node, on this machine, without what the controller has
 // done (accounts and objects of the cluster) or does later (the approval of serving certificates, which make others
 // trust the machine).
-func prepare(p *plan.Compiled, node string) {
+func Own(p *plan.Compiled, node string) {
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(n plan.Node) bool { return n.Name != node })
 	for i, n := range p.Nodes {
 		if n.Connection.Type != "sandbox" {

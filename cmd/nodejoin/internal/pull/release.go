@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"nodejoin/plan/names"
 	"nodejoin/steps"
 )
 
@@ -44,7 +45,7 @@ func (r Release) check() error {
 	switch {
 	case r.Version != releaseVersion:
 		return fmt.Errorf("the release has the version %d, and this nodejoin reads version %d", r.Version, releaseVersion)
-	case r.Plan == "" || r.Serial <= 0 || r.Size <= 0 || steps.DigestAlgorithm(r.SHA256) != "sha256":
+	case !names.IsDNS(r.Plan) || r.Serial <= 0 || r.Size <= 0 || steps.DigestAlgorithm(r.SHA256) != "sha256":
 		return errors.New("the release is not complete")
 	case r.Bundle == "" || strings.ContainsAny(r.Bundle, `/\:?#%`) || strings.HasPrefix(r.Bundle, "."):
 		return fmt.Errorf("%q is not the name of a file beside the release", r.Bundle)

@@ -60,6 +60,18 @@ func line(before string, key ssh.Signer) string {
 	return before + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))
 }
 
+// signed signs a bundle as a command does.
+func signed(t *testing.T, s Signing, bundle string) (string, Release, error) {
+	t.Helper()
+	if err := s.Check(false, "", bundle); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(); err != nil {
+		return "", Release{}, err
+	}
+	return s.write(bundle)
+}
+
 func bundleFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "prod.tar")
@@ -87,7 +99,7 @@ func TestRelease(t *testing.T) {
 		file, key := writeKey(t, private)
 		bundle := bundleFile(t)
 		began := time.Now().Unix()
-		at, wrote, err := Signing{Key: file}.Write(bundle)
+		at, wrote, err := signed(t, Signing{Key: file}, bundle)
 		if err != nil || at != bundle+".release" {
 			t.Fatalf("%s: %s, %v", name, at, err)
 		}
@@ -134,7 +146,7 @@ func TestReleaseRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bundle := bundleFile(t)
-			at, _, err := Signing{Key: file, Serial: 7}.Write(bundle)
+			at, _, err := signed(t, Signing{Key: file, Serial: 7}, bundle)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +166,7 @@ func TestReleaseRefused(t *testing.T) {
 		})
 	}
 	bundle := bundleFile(t)
-	if _, _, err := (Signing{Key: file}).Write(bundle); err != nil {
+	if _, _, err := signed(t, Signing{Key: file}, bundle); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(bundle, []byte("another"), 0o600); err != nil {
@@ -214,7 +226,7 @@ func TestSigningKeys(t *testing.T) {
 	}
 	for file, want := range map[string]string{locked: "has a passphrase", garbage: "is not a private key of SSH"} {
 		bundle := bundleFile(t)
-		if _, _, err := (Signing{Key: file}).Write(bundle); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := signed(t, Signing{Key: file}, bundle); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := os.Stat(bundle + Suffix); !os.IsNotExist(err) {
@@ -231,7 +243,7 @@ func TestSSHKeygen(t *testing.T) {
 	}
 	file, key := keyFile(t)
 	bundle := bundleFile(t)
-	at, _, err := Signing{Key: file}.Write(bundle)
+	at, _, err := signed(t, Signing{Key: file}, bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,5 +276,28 @@ func TestSSHKeygen(t *testing.T) {
 	}
 	if _, by, err := Verify(bundle, signers); err != nil || by != "ops" {
 		t.Errorf("by %q, %v", by, err)
+	}
+}
+
+// TestSigningFlags: flags that do not go together are refused.
+func TestSigningFlags(t *testing.T) {
+	for want, c := range map[string]struct {
+		s       Signing
+		split   bool
+		signers string
+	}{
+		"--signers goes with --check":       {signers: "x"},
+		"--serial goes with --sign":         {s: Signing{Serial: 1}},
+		"cannot be the name of a plan":      {s: Signing{Key: "x", Plan: "A B"}},
+		"--serial must be 1 or more":        {s: Signing{Key: "x", Serial: -1}},
+		"--sign needs a bundle in one file": {s: Signing{Key: "x"}, split: true},
+	} {
+		if err := c.s.Check(c.split, c.signers, "a/prod.tar"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s := Signing{Key: "x"}
+	if err := s.Check(false, "", "a/prod.tar"); err != nil || s.Plan != "prod" {
+		t.Errorf("%q, %v", s.Plan, err)
 	}
 }

@@ -13,13 +13,17 @@ import (
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/plan/names"
+	"nodejoin/steps"
 )
 
 // Signing is how a bundle is signed.
 type Signing struct {
 	Key    string // file of a private key of SSH
-	Plan   string // "" = the name of the bundle, without its ending
+	Plan   string // "" = the name of the bundle, without its ending; Check sets it
 	Serial int64  // 0 = the seconds since 1970
+
+	key ssh.Signer
 }
 
 // SigningFlags are those of a bundle's signature. signers is the file that a bundle is checked with.
@@ -30,17 +34,43 @@ func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
 	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
 }
 
-// Check refuses flags that do not go together.
-func (s Signing) Check(split bool, signers string) error {
+// Check refuses flags that do not go together. bundle is the file that is written.
+func (s *Signing) Check(split bool, signers, bundle string) error {
+	if s.Plan == "" {
+		name := filepath.Base(bundle)
+		s.Plan = strings.TrimSuffix(name, filepath.Ext(name))
+	}
 	switch {
 	case signers != "":
 		return errors.New("--signers goes with --check")
-	case s.Key == "" && (s.Plan != "" || s.Serial != 0):
-		return errors.New("--plan-name and --serial go with --sign")
+	case s.Key == "" && s.Serial != 0:
+		return errors.New("--serial goes with --sign")
+	case s.Key != "" && !names.IsDNS(s.Plan):
+		return fmt.Errorf("--plan-name: %q cannot be the name of a plan; use a-z, 0-9, %q and %q", s.Plan, "-", ".")
 	case s.Serial < 0:
 		return errors.New("--serial must be 1 or more")
 	case s.Key != "" && split:
 		return errors.New("--sign needs a bundle in one file: leave out --split")
+	}
+	return nil
+}
+
+// Open reads the key.
+func (s *Signing) Open() error {
+	if s.Key == "" {
+		return nil
+	}
+	b, err := os.ReadFile(s.Key)
+	if err != nil {
+		return err
+	}
+	s.key, err = ssh.ParsePrivateKey(b)
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("%s has a passphrase; give a key without one, which only the signer can read", s.Key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not a private key of SSH: %w", s.Key, err)
 	}
 	return nil
 }
@@ -50,7 +80,7 @@ func (s Signing) Sign(bundle string, say func(format string, args ...any)) error
 	if s.Key == "" {
 		return nil
 	}
-	at, r, err := s.Write(bundle)
+	at, r, err := s.write(bundle)
 	if err == nil {
 		say("Wrote %s: release %d of the plan %s.", ui.CleanLine(at), r.Serial, ui.CleanLine(r.Plan))
 	}
@@ -70,34 +100,19 @@ func Check(bundle, signers string, say func(format string, args ...any)) error {
 	return err
 }
 
-// Write writes the release of a bundle beside it, and returns its file.
-func (s Signing) Write(bundle string) (string, Release, error) {
-	b, err := os.ReadFile(s.Key)
-	if err != nil {
-		return "", Release{}, err
-	}
-	key, err := ssh.ParsePrivateKey(b)
-	var locked *ssh.PassphraseMissingError
-	if errors.As(err, &locked) {
-		return "", Release{}, fmt.Errorf("%s has a passphrase; give a key without one, which only the signer can read", s.Key)
-	}
-	if err != nil {
-		return "", Release{}, fmt.Errorf("%s is not a private key of SSH: %w", s.Key, err)
-	}
+// write writes the release of a bundle beside it, and returns its file.
+func (s Signing) write(bundle string) (string, Release, error) {
 	sum, size, err := digestOf(bundle)
 	if err != nil {
 		return "", Release{}, err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
-	name := filepath.Base(bundle)
-	r := Release{Version: releaseVersion, Plan: s.Plan, Serial: s.Serial, Made: now, Bundle: name, Size: size, SHA256: sum}
-	if r.Plan == "" {
-		r.Plan = strings.TrimSuffix(name, filepath.Ext(name))
-	}
+	r := Release{Version: releaseVersion, Plan: s.Plan, Serial: s.Serial, Made: now, Bundle: filepath.Base(bundle),
+		Size: size, SHA256: sum}
 	if r.Serial == 0 {
 		r.Serial = now.Unix()
 	}
-	text, err := r.signed(key)
+	text, err := r.signed(s.key)
 	if err != nil {
 		return "", r, err
 	}
@@ -114,13 +129,17 @@ func Verify(bundle, signers string) (r Release, by string, err error) {
 	if err != nil {
 		return r, "", err
 	}
+	untrusted := func(text string) error {
+		return &steps.Error{Code: steps.CodeDigest, Summary: "the release cannot be trusted", Detail: text,
+			Remedy: "get the bundle and its release again from who made them, or add the key to " + signers}
+	}
 	if r, by, err = open(b, trusted, time.Now()); err != nil {
-		return r, "", fmt.Errorf("%s: %w", bundle+Suffix, err)
+		return r, "", untrusted(bundle + Suffix + ": " + err.Error())
 	}
 	sum, _, err := digestOf(bundle)
 	if err == nil && sum != r.SHA256 {
-		err = fmt.Errorf("%s is the release of a bundle with the sha256 %s, and %s has %s", bundle+Suffix, r.SHA256, bundle,
-			sum)
+		err = untrusted(fmt.Sprintf("%s is the release of a bundle with the sha256 %s, and %s has %s", bundle+Suffix,
+			r.SHA256, bundle, sum))
 	}
 	return r, by, err
 }

@@ -1,0 +1,226 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/kube"
+	"nodejoin/steps/wait"
+)
+
+// Exit codes of a round, besides those of an apply.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitNotFetched  = 4
+	exitInterrupted = 130
+)
+
+// Run is one round of a node that follows a plan.
+type Run struct {
+	Path string // of its File
+	// Apply runs 'nodejoin apply' with these arguments.
+	Apply firstboot.Apply
+	// Open opens the cluster of a File.
+	Open func(context.Context, *File) (kube.API, error)
+	Say  func(string)
+
+	file  *File
+	state state
+	store *artifact.Store
+	api   kube.API // nil = not opened
+	// absent: the release does not have this node.
+	absent bool
+}
+
+// work is the folder of the run, which it makes and removes.
+func (r *Run) work() string { return r.Path + ".work" }
+
+// statePath is the file of the state.
+func (r *Run) statePath() string { return r.Path + ".state" }
+
+// Do makes one round: it applies a new release to this node, and reports what it came to. It returns the exit code.
+func (r *Run) Do(ctx context.Context) (code int, err error) {
+	if r.Path, err = filepath.Abs(r.Path); err != nil {
+		return 0, err
+	}
+	if r.file, err = ReadFile(r.Path); err != nil {
+		return 0, err
+	}
+	lock := flock.New(r.Path+".lock", flock.SetPermissions(0o600))
+	if ok, err := lock.TryLock(); err != nil {
+		return 0, fmt.Errorf("the lock of this run: %w", err)
+	} else if !ok {
+		r.Say("another round goes on")
+		return exitOK, nil
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if r.state, err = readState(r.statePath()); err != nil {
+		return 0, err
+	}
+	r.store = artifact.New(artifact.Options{Direct: true})
+	defer r.store.Close()
+	defer func() {
+		if r.api != nil {
+			r.api.Close()
+		}
+	}()
+	result, code := r.round(ctx)
+	if ctx.Err() != nil {
+		return code, context.Cause(ctx)
+	}
+	return code, r.report(ctx, result)
+}
+
+// round does what is due.
+func (r *Run) round(ctx context.Context) (Result, int) {
+	rel, by, err := r.file.release(ctx, r.store)
+	if err != nil {
+		return r.failed(rel, err)
+	}
+	done := Result{Applied, rel.Serial, fmt.Sprintf("release %d, signed by %s", rel.Serial, by)}
+	switch s := r.state; {
+	case rel.Serial < s.Serial:
+		return r.failed(rel, fmt.Errorf("release %d is older than release %d, which this node has", rel.Serial, s.Serial))
+	case rel.Serial == s.Serial && rel.SHA256 != s.SHA256:
+		return r.failed(rel, fmt.Errorf("there are two bundles of release %d", rel.Serial))
+	case rel.Serial == s.Serial && !s.Applied.IsZero():
+		return done, exitOK
+	case !r.file.mayApply(time.Now()):
+		return r.waits(rel, "its window"), exitOK
+	}
+	if r.file.jitter > 0 {
+		pause := rand.N(r.file.jitter)
+		r.Say(fmt.Sprintf("release %d is applied in %v", rel.Serial, pause.Round(time.Second)))
+		if err := wait.Pause(ctx, pause); err != nil {
+			return r.failed(rel, err)
+		}
+	}
+	return r.take(ctx, rel, done)
+}
+
+// take fetches a release, and applies it when it is this node's turn.
+func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) {
+	if err := firstboot.Folders(r.work()); err != nil {
+		return r.failed(rel, err)
+	}
+	r.Say(fmt.Sprintf("fetching release %d", rel.Serial))
+	bundle, err := r.file.fetch(ctx, r.store, rel, r.work())
+	if err != nil {
+		return r.failed(rel, err)
+	}
+	api, err := r.cluster(ctx)
+	if err != nil {
+		return r.failed(rel, &fetchedError{err})
+	}
+	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say}
+	letGo, waits, err := t.take(ctx)
+	if err != nil {
+		return r.failed(rel, &fetchedError{err})
+	}
+	if waits != "" {
+		return r.waits(rel, waits), exitOK
+	}
+	defer letGo()
+	result, code := r.apply(ctx, rel, bundle, done)
+	switch {
+	case ctx.Err() != nil:
+	case result.Reason == ApplyFails:
+		t.failed(ctx)
+	case result.Reason == Applied:
+		t.done(ctx)
+	}
+	return result, code
+}
+
+// apply applies a bundle to this node. That it has begun is noted first: an older release is refused from then on.
+func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (Result, int) {
+	before := r.state
+	r.state.Serial, r.state.SHA256, r.state.Applied = rel.Serial, rel.SHA256, time.Time{}
+	if err := r.state.write(r.statePath()); err != nil {
+		return r.failed(rel, err)
+	}
+	args := []string{"apply", "--auto-approve", "--display", "plain"}
+	if r.file.Environment != "" {
+		args = append(args, "--env", r.file.Environment)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.file.Values)) {
+		args = append(args, "--var", name+"="+r.file.Values[name])
+	}
+	code, outcome := r.Apply(ctx, append(args, bundle))
+	if r.absent {
+		r.state = before
+		return r.failed(rel, fmt.Errorf("release %d has no node %s", rel.Serial, r.file.Node))
+	}
+	text := fmt.Sprintf("the apply of release %d ended with exit code %d", rel.Serial, code)
+	switch outcome {
+	case firstboot.Finished:
+		r.state.Applied = time.Now().UTC().Truncate(time.Second)
+		if err := os.RemoveAll(r.work()); err != nil {
+			r.Say("the folder of the run stays: " + err.Error())
+		}
+		return done, exitOK
+	case firstboot.Rebooting:
+		return Result{Rebooting, rel.Serial, "the machine must be rebooted; a round after that goes on"}, code
+	case firstboot.Waiting:
+		return Result{Waiting, rel.Serial, text + "; the next round tries again"}, code
+	default:
+		return Result{ApplyFails, rel.Serial, text + "; the next round tries again"}, code
+	}
+}
+
+// waits is the result of a round that applies nothing yet.
+func (r *Run) waits(rel Release, what string) Result {
+	return Result{Waiting, rel.Serial, fmt.Sprintf("release %d waits for %s", rel.Serial, what)}
+}
+
+// failed is the result of a round in which nothing was changed.
+func (r *Run) failed(rel Release, err error) (Result, int) {
+	if errors.As(err, new(*fetchedError)) {
+		return Result{NotFetched, rel.Serial, err.Error()}, exitNotFetched
+	}
+	return Result{Refused, rel.Serial, err.Error()}, exitFailed
+}
+
+// cluster opens the cluster, once.
+func (r *Run) cluster(ctx context.Context) (kube.API, error) {
+	var err error
+	if r.api == nil {
+		r.api, err = r.Open(ctx, r.file)
+	}
+	return r.api, err
+}
+
+// Prepare leaves of a plan what this node applies of it.
+func (r *Run) Prepare(p *plan.Compiled) error {
+	firstboot.Own(p, r.file.Node)
+	if r.absent = len(p.Nodes) == 0; r.absent {
+		return &steps.Error{Code: steps.CodeInvalid, Summary: "the plan does not have this node",
+			Detail: "the release has no node " + r.file.Node + "; nothing is changed",
+			Remedy: "to take the machine out of the cluster, run 'nodejoin leave'; else correct node in " + r.Path}
+	}
+	return nil
+}
+
+// Options are those of an engine that runs on this machine.
+func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
+	opt.Members, opt.Resume = nil, nil
+	if r.file.Kubeconfig != "" { // else it is the plan's
+		opt.Cluster = func(ctx context.Context) (kube.API, error) { return r.Open(ctx, r.file) }
+	}
+	return opt
+}
