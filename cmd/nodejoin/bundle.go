@@ -189,9 +189,9 @@ func (x *bundleCommand) verify(ctx context.Context) error {
 	if _, err := x.load(ctx, []string{x.check}); err != nil {
 		return err
 	}
-	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)
 	if err := pull.Check(x.check, x.signers, x.term.Say); err != nil {
 		return x.failed(err)
 	}
+	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)
 	return nil
 }

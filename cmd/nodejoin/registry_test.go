@@ -1,10 +1,14 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -17,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/crypto/ssh"
 )
 
 // cmdRegistry starts a container registry on loopback and sets REGISTRY to its address: registry [NAME PASSWORD], with
@@ -76,4 +81,34 @@ func cmdPushModule(ts *testscript.TestScript, _ bool, args []string) {
 	defer transport.CloseIdleConnections()
 	ts.Check(remote.Write(repository.Digest(digest.String()), image, remote.WithTransport(transport)))
 	ts.Setenv("MODULE", "oci://"+args[0]+"@"+digest.String())
+}
+
+// cmdPush pushes an artifact of one file: push REPOSITORY:TAG FILE.
+func cmdPush(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: push REPOSITORY:TAG FILE")
+	}
+	ref, err := name.ParseReference(args[0])
+	ts.Check(err)
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer([]byte(ts.ReadFile(args[1])), types.OCILayer))
+	ts.Check(err)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	defer transport.CloseIdleConnections()
+	ts.Check(remote.Write(ref, image, remote.WithTransport(transport)))
+}
+
+// cmdSSHKey writes a key of SSH, and a file in which it is trusted: sshkey KEY SIGNERS.
+func cmdSSHKey(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sshkey KEY SIGNERS")
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	ts.Check(err)
+	block, err := ssh.MarshalPrivateKey(key, "")
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(block), 0o600))
+	signer, err := ssh.NewSignerFromSigner(key)
+	ts.Check(err)
+	line := "ops@example " + string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(line), 0o600))
 }

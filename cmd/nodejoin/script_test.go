@@ -81,6 +81,8 @@ func scriptParams(dir string) testscript.Params {
 			"registry":   cmdRegistry,
 			"pushimage":  cmdPushImage,
 			"pushmodule": cmdPushModule,
+			"push":       cmdPush,
+			"sshkey":     cmdSSHKey,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
 			"drift":      cmdDrift,
