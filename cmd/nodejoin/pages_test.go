@@ -19,6 +19,7 @@ var elsewhere = map[string]string{
 	"nodejoin fleet status plans/prod":                      "needs a cluster; acceptance test TestFleet",
 	"nodejoin fleet logs plans/prod --shard 3":              "needs a cluster; acceptance test TestFleet",
 	"nodejoin fleet stop plans/prod":                        "needs a cluster; acceptance test TestFleet",
+	"nodejoin follow /etc/nodejoin/follow.json":             "needs a file of root; the script of the page has another",
 	"nodejoin doctor --self-test --yes-change-this-machine": "changes the machine; acceptance test TestSelfTest",
 }
 

@@ -127,6 +127,9 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	if err != nil {
 		return r.failed(rel, &fetchedError{err})
 	}
+	if err := joined(ctx, api, r.file.Node); err != nil {
+		return r.failed(rel, err)
+	}
 	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say}
 	letGo, waits, err := t.take(ctx)
 	if err != nil {
@@ -219,8 +222,16 @@ func (r *Run) Prepare(p *plan.Compiled) error {
 // Options are those of an engine that runs on this machine.
 func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
 	opt.Members, opt.Resume = nil, nil
-	if r.file.Kubeconfig != "" { // else it is the plan's
-		opt.Cluster = func(ctx context.Context) (kube.API, error) { return r.Open(ctx, r.file) }
+	open := opt.Cluster // simulated
+	if r.file.Kubeconfig != "" {
+		open = func(ctx context.Context) (kube.API, error) { return r.Open(ctx, r.file) }
+	}
+	opt.Cluster = func(ctx context.Context) (kube.API, error) {
+		api, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return member{api}, nil
 	}
 	return opt
 }

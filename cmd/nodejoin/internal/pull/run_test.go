@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/steps/engine"
 	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kube"
@@ -85,6 +86,11 @@ func (s *site) node(name string) *node {
 	if err := s.cluster.PutNode(s.t.Context(), kube.Node{Name: name, Ready: true}); err != nil {
 		s.t.Fatal(err)
 	}
+	return s.machine(name)
+}
+
+// machine is one that has not joined.
+func (s *site) machine(name string) *node {
 	n := &node{s: s, name: name, file: File{Version: 1, Node: name, Plan: "prod", Signers: s.keys, Sandbox: s.dir,
 		Source: filepath.Join(s.dir, "prod.tar.release"), Values: map[string]string{"b": "2", "a": "1"}, Environment: "e"}}
 	n.Run = &Run{Path: filepath.Join(s.t.TempDir(), "follow.json")}
@@ -423,6 +429,27 @@ func TestFollowBegun(t *testing.T) {
 		}
 		n.want("False", "Refused", "release 1 is older than release 2", 0)
 	})
+}
+
+// TestFollowNotJoined: a machine that is not in the cluster does not join by itself.
+func TestFollowNotJoined(t *testing.T) {
+	s := newSite(t)
+	s.publish(1, "first")
+	n := s.machine("n")
+	if code := n.round(t.Context()); code != 1 || len(s.applied) > 0 ||
+		!strings.Contains(strings.Join(n.said, "\n"), "Refused: the machine has not joined") {
+		t.Errorf("code %d, %v: %q", code, s.applied, n.said)
+	}
+	api, err := (&Run{file: &File{Node: "n"}}).Options(nil, engine.Options{Cluster: func(context.Context) (kube.API, error) {
+		return s.cluster, nil
+	}}).Cluster(t.Context())
+	must(t, err)
+	if _, err := api.MintToken(t.Context(), "n", time.Hour); err == nil {
+		t.Error("a token is minted")
+	}
+	if list, err := api.BootstrapTokens(t.Context(), "n"); err != nil || len(list) > 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // TestFollowFile: what is wrong in the file of a node is said.
