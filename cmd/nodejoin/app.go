@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/connect"
+	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/cmd/nodejoin/internal/resume"
@@ -64,7 +65,7 @@ type app struct {
 	members    []string                         // names of all nodes of the plan; load sets it
 	env        func(name string) (string, bool) // the environment for plans; nil = that of this process
 	resumed    *resume.File                     // what this process finishes after a reboot; nil = nothing
-	alone      alone                            // the run of a machine that this apply belongs to; nil = none
+	alone      firstboot.Alone                  // the run of a machine that this apply belongs to; nil = none
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts, which sets it

@@ -10,8 +10,6 @@ import (
 	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/cmd/nodejoin/internal/pull"
 	"nodejoin/cmd/nodejoin/internal/ui"
-	"nodejoin/plan"
-	"nodejoin/steps/engine"
 )
 
 // firstBoot is what the commands of the first boot share with the others.
@@ -30,28 +28,14 @@ func (a *app) follow(execute runner) pull.App {
 		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r) }}
 }
 
-// alone is the run of a machine that applies its own part of a plan.
-type alone interface {
-	// Prepare leaves of a plan what the machine applies.
-	Prepare(p *plan.Compiled) error
-	// Options are those of an engine that runs on this machine.
-	Options(p *plan.Compiled, opt engine.Options) engine.Options
-}
-
 // applyAlone runs apply for the run of a machine.
-func (a *app) applyAlone(execute runner, r alone) firstboot.Apply {
+func (a *app) applyAlone(execute runner, r firstboot.Alone) firstboot.Apply {
 	return func(ctx context.Context, args []string) (int, firstboot.Outcome) {
 		code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r},
 			args)
 		return code, map[int]firstboot.Outcome{exitOK: firstboot.Finished, exitReboot: firstboot.Rebooting,
 			exitUnreachable: firstboot.Waiting, exitLocked: firstboot.Waiting}[code]
 	}
-}
-
-// failed prints a failure, and returns the error that ends the command.
-func (a *app) failed(err error) error {
-	a.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
-	return exit(max(errorCode(err), exitFailed))
 }
 
 // loadFirstBoot compiles the plan of user data, and notes what it is read with that a machine does not have.

@@ -26,3 +26,9 @@ func (a *app) reportProblems(r *engine.Report, level ui.FindingLevel) int {
 	a.problems(ui.Fold(ui.ReportProblems(r, level)), nil)
 	return reportCode(r)
 }
+
+// failed prints a failure, and returns the error that ends the command.
+func (a *app) failed(err error) error {
+	a.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
+	return exit(max(errorCode(err), exitFailed))
+}

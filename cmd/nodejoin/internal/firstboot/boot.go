@@ -44,6 +44,14 @@ const retryEvery = 15 * time.Second
 // Apply runs a command of nodejoin for a first boot.
 type Apply func(ctx context.Context, args []string) (code int, o Outcome)
 
+// Alone is the run of a machine that applies its own part of a plan.
+type Alone interface {
+	// Prepare leaves of a plan what the machine applies.
+	Prepare(p *plan.Compiled) error
+	// Options are those of an engine that runs on this machine.
+	Options(p *plan.Compiled, opt engine.Options) engine.Options
+}
+
 // Run is the first boot of this machine.
 type Run struct {
 	Path string // of its File

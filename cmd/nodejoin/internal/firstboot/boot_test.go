@@ -15,7 +15,6 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
-	"nodejoin/steps/engine"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"

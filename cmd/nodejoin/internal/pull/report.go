@@ -3,7 +3,6 @@ package pull
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ const (
 	annotation = "nodejoin.dev/follows"
 	// maxMessage bounds a message, in bytes.
 	maxMessage = 1024
-	reportFor  = 30 * time.Second
 )
 
 // followed is the value of the annotation.
@@ -29,45 +27,24 @@ type followed struct {
 	Result  Result    `json:"result"`
 }
 
-// report says what a round came to, here, on the machine and on its Node. That the cluster cannot be told is no failure
-// of the round: the next one tells it.
-func (r *Run) report(ctx context.Context, result Result) error {
-	result.Message = cut(result.Message)
-	r.Say(string(result.Reason) + ": " + result.Message)
-	if r.state.Since.IsZero() || result.Reason.status() != r.state.Result.Reason.status() {
-		r.state.Since = time.Now().UTC().Truncate(time.Second)
-	}
-	r.state.Result = result
-	if err := r.tell(ctx); err != nil {
-		r.Say("the Node does not have this result: " + err.Error())
-	}
-	return r.state.write(r.statePath())
-}
-
-// tell sets the annotation, if it is another, and the condition.
-func (r *Run) tell(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, reportFor, errors.New("no answer for "+reportFor.String()))
-	defer cancel()
-	api, err := r.cluster(ctx)
-	if err != nil {
-		return err
-	}
-	f := followed{Plan: r.file.Plan, Applied: r.state.Applied, Result: r.state.Result}
+// tell sets the annotation of the Node, if it is another, and its condition.
+func (s *state) tell(ctx context.Context, api kube.API, of *File) error {
+	f := followed{Plan: of.Plan, Applied: s.Applied, Result: s.Result}
 	if !f.Applied.IsZero() {
-		f.Release = r.state.Serial
+		f.Release = s.Serial
 	}
 	b, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	if string(b) != r.state.Told {
-		if err := api.SetAnnotations(ctx, r.file.Node, map[string]string{annotation: string(b)}, nil); err != nil {
+	if string(b) != s.Told {
+		if err := api.SetAnnotations(ctx, of.Node, map[string]string{annotation: string(b)}, nil); err != nil {
 			return err
 		}
-		r.state.Told = string(b)
+		s.Told = string(b)
 	}
-	return api.SetCondition(ctx, r.file.Node, kube.Condition{Type: conditionType, Status: r.state.Result.Reason.status(),
-		Reason: string(r.state.Result.Reason), Message: r.state.Result.Message, Since: r.state.Since})
+	return api.SetCondition(ctx, of.Node, kube.Condition{Type: conditionType, Status: s.Result.Reason.status(),
+		Reason: string(s.Result.Reason), Message: s.Result.Message, Since: s.Since})
 }
 
 // cut is the beginning of a text that is too long for a message.

@@ -30,6 +30,9 @@ const (
 	exitInterrupted = 130
 )
 
+// reportFor bounds how long the cluster is told the result.
+const reportFor = 30 * time.Second
+
 // Run is one round of a node that follows a plan.
 type Run struct {
 	Path string // of its File
@@ -197,6 +200,32 @@ func (r *Run) failed(rel Release, err error) (Result, int) {
 		return Result{NotFetched, rel.Serial, err.Error()}, exitNotFetched
 	}
 	return Result{Refused, rel.Serial, err.Error()}, exitFailed
+}
+
+// report says what a round came to, here, on the machine and on its Node. That the cluster cannot be told is no failure
+// of the round: the next one tells it.
+func (r *Run) report(ctx context.Context, result Result) error {
+	result.Message = cut(result.Message)
+	r.Say(string(result.Reason) + ": " + result.Message)
+	if r.state.Since.IsZero() || result.Reason.status() != r.state.Result.Reason.status() {
+		r.state.Since = time.Now().UTC().Truncate(time.Second)
+	}
+	r.state.Result = result
+	if err := r.tell(ctx); err != nil {
+		r.Say("the Node does not have this result: " + err.Error())
+	}
+	return r.state.write(r.statePath())
+}
+
+// tell gives the Node the result.
+func (r *Run) tell(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, reportFor, errors.New("no answer for "+reportFor.String()))
+	defer cancel()
+	api, err := r.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	return r.state.tell(ctx, api, r.file)
 }
 
 // cluster opens the cluster, once.
