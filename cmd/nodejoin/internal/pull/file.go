@@ -106,8 +106,8 @@ func (f *File) source() (steps.Source, error) {
 	if filepath.IsAbs(f.Source) {
 		return steps.Source{File: f.Source}, nil
 	}
-	return steps.Source{}, fmt.Errorf("source is %q; it must be https://..., oci://HOST/REPOSITORY:TAG, or an absolute path",
-		steps.ShowURL(f.Source))
+	return steps.Source{}, fmt.Errorf("source is %q; it must be https://..., oci://HOST/REPOSITORY:TAG, or an absolute "+
+		"path", steps.ShowURL(f.Source))
 }
 
 // secure reports whether an address is of https, or of this machine.

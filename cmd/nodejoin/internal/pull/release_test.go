@@ -120,9 +120,11 @@ func TestReleaseRefused(t *testing.T) {
 		change  func(text []byte) []byte
 		want    string
 	}{
-		"not signed":           {line("a", key), func(b []byte) []byte { return b[bytes.Index(b, []byte("{")):] }, "it is not signed"},
+		"not signed": {line("a", key), func(b []byte) []byte {
+			return b[bytes.Index(b, []byte("{")):]
+		}, "it is not signed"},
 		"cut in the signature": {line("a", key), func(b []byte) []byte { return b[:100] }, "it is not signed"},
-		"cut in the release":   {line("a", key), func(b []byte) []byte { return b[:len(b)-20] }, "was changed after it was signed"},
+		"cut in the release":   {line("a", key), func(b []byte) []byte { return b[:len(b)-20] }, "was changed after it"},
 		"changed": {line("a", key), func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"plan": "prod"`), []byte(`"plan": "prox"`), 1)
 		}, "was changed after it was signed"},

@@ -315,8 +315,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestFollowServer: over HTTP the bundle is beside the release. A server that does not answer, or only in part, changes
-// nothing.
+// TestFollowServer: over HTTP the bundle is beside the release. A server that does not answer, or only in part,
+// changes nothing.
 func TestFollowServer(t *testing.T) {
 	s := newSite(t)
 	s.publish(1, strings.Repeat("x", 100))
@@ -416,7 +416,8 @@ func TestFollowBegun(t *testing.T) {
 		b, err := json.Marshal(n.file)
 		must(t, err)
 		must(t, os.WriteFile(n.Path, b, 0o600))
-		n.Run = &Run{Path: n.Path, Say: func(string) {}, Apply: func(ctx context.Context, args []string) (int, firstboot.Outcome) {
+		n.Run = &Run{Path: n.Path, Say: func(string) {}, Apply: func(ctx context.Context, _ []string) (int,
+			firstboot.Outcome) {
 			<-ctx.Done()
 			return 130, firstboot.Failed
 		}, Open: func(context.Context, *File) (kube.API, error) { return s.cluster, nil }}
@@ -440,9 +441,8 @@ func TestFollowNotJoined(t *testing.T) {
 		!strings.Contains(strings.Join(n.said, "\n"), "Refused: the machine has not joined") {
 		t.Errorf("code %d, %v: %q", code, s.applied, n.said)
 	}
-	api, err := (&Run{file: &File{Node: "n"}}).Options(nil, engine.Options{Cluster: func(context.Context) (kube.API, error) {
-		return s.cluster, nil
-	}}).Cluster(t.Context())
+	open := func(context.Context) (kube.API, error) { return s.cluster, nil }
+	api, err := (&Run{file: &File{Node: "n"}}).Options(nil, engine.Options{Cluster: open}).Cluster(t.Context())
 	must(t, err)
 	if _, err := api.MintToken(t.Context(), "n", time.Hour); err == nil {
 		t.Error("a token is minted")
@@ -473,11 +473,13 @@ func TestFollowFile(t *testing.T) {
 		must(t, err)
 		at := filepath.Join(t.TempDir(), "f")
 		must(t, os.WriteFile(at, b, 0o600))
-		if _, err := ReadFile(at); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), at) {
+		_, err = ReadFile(at)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), at) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	for text, want := range map[string]string{"{": "f: ", `{"version": 1,}`: "wrong at byte 15", `{"more": 1}`: `unknown field "more"`} {
+	for text, want := range map[string]string{"{": "f: ", `{"version": 1,}`: "wrong at byte 15",
+		`{"more": 1}`: `unknown field "more"`} {
 		at := filepath.Join(t.TempDir(), "f")
 		must(t, os.WriteFile(at, []byte(text), 0o600))
 		if _, err := ReadFile(at); err == nil || !strings.Contains(err.Error(), want) {

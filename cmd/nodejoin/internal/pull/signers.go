@@ -24,8 +24,8 @@ type Signers []signer
 // maxSigners bounds what is read of a file of keys, in bytes.
 const maxSigners = 1 << 20
 
-// ReadSigners reads a file of trusted keys, in the form of allowed_signers (ssh-keygen(1), ALLOWED SIGNERS). A key whose
-// namespaces leave out that of releases is not trusted.
+// ReadSigners reads a file of trusted keys, in the form of allowed_signers (ssh-keygen(1), ALLOWED SIGNERS). A key
+// whose namespaces leave out that of releases is not trusted.
 func ReadSigners(file string) (Signers, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

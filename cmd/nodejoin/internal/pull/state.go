@@ -52,8 +52,8 @@ func (r Reason) status() string {
 	return "False"
 }
 
-// readState reads a state; absent = nothing was applied yet. One that cannot be read is an error: an older release could
-// be applied without it.
+// readState reads a state; absent = nothing was applied yet. One that cannot be read is an error: an older release
+// could be applied without it.
 func readState(file string) (s state, err error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -65,8 +65,8 @@ func (t turn) take(ctx context.Context) (letGo func(), waits string, err error) 
 	}
 }
 
-// try takes the Lease, or says what is waited for. A failure is looked for when the Lease is held: who has failed notes
-// that before it lets go.
+// try takes the Lease, or says what is waited for. A failure is looked for when the Lease is held: who has failed
+// notes that before it lets go.
 func (t turn) try(ctx context.Context) (waits string, err error) {
 	before, err := t.api.TakeLease(ctx, t.lease(t.name(), leaseFor), "")
 	if errors.Is(err, kube.ErrHeld) {
