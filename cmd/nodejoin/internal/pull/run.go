@@ -202,8 +202,8 @@ func (r *Run) failed(rel Release, err error) (Result, int) {
 	return Result{Refused, rel.Serial, err.Error()}, exitFailed
 }
 
-// report says what a round came to, here, on the machine and on its Node. A cluster that cannot be told does not fail the
-// round: the next one tells it.
+// report says what a round came to, here, on the machine and on its Node. A cluster that cannot be told does not fail
+// the round: the next one tells it.
 func (r *Run) report(ctx context.Context, result Result) error {
 	result.Message = cut(result.Message)
 	r.Say(string(result.Reason) + ": " + result.Message)
