@@ -37,10 +37,10 @@ of a plan apply it one at a time, and no other does after one has failed.
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
 NodejoinFollowsPlan: Applied, Waiting, Refused, NotFetched, ApplyFailed or RebootPending.
 
-FILE is JSON: version (1), node, plan (the name of the releases), source (https://..., oci://HOST/
-REPOSITORY:TAG or an absolute path of the release), signers (file of trusted keys, as allowed_signers
-of ssh-keygen), kubeconfig, and optionally windows (["Sat,Sun 22:00-04:00"], UTC), jitter ("10m"),
-values (of variables) and environment.
+FILE is JSON: version (1), node, plan (the name of the releases), source (of the release:
+https://..., oci://HOST/REPOSITORY:TAG or an absolute path), signers (file of trusted keys, as
+allowed_signers of ssh-keygen), kubeconfig, and optionally windows (["Sat,Sun 22:00-04:00"], UTC),
+jitter ("10m"), values (of variables) and environment.
 
 The exit code is 0 if the node has the newest release or waits for its turn, 1 if the release is
 refused, 3 if FILE is wrong, 4 if something does not answer, and else that of 'nodejoin apply'.`,
