@@ -375,16 +375,18 @@ func TestFollowWaits(t *testing.T) {
 		}
 		must(t, s.cluster.ReleaseLease(t.Context(), lease.Name, "c"))
 
+		bundle := filepath.Join(s.dir, "prod.tar") // is not fetched again
+		must(t, os.Rename(bundle, bundle+"~"))
 		a.file.Windows, s.outcome["a"] = nil, firstboot.Failed
 		if code := a.round(t.Context()); code != 1 {
 			t.Errorf("code %d", code)
 		}
+		must(t, os.Rename(bundle+"~", bundle))
 		a.want("False", "ApplyFailed", "ended with exit code 1", 0, "first")
 		if code := b.round(t.Context()); code != 0 {
 			t.Errorf("code %d", code)
 		}
 		b.want("False", "Waiting", "release 1 waits for the node a, where it has failed", 0)
-		s.publish(0+1, "first")
 		s.outcome["a"] = firstboot.Rebooting
 		if code := a.round(t.Context()); code != 6 {
 			t.Errorf("code %d", code)
