@@ -96,7 +96,7 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 	if err := x.signing.Check(x.split > 0, x.signers, x.out); err != nil {
 		return usageError{c, err}
 	}
-	if err := x.signing.Open(); err != nil {
+	if err := x.signing.Open(c.Context()); err != nil {
 		return err
 	}
 	p, files, err := x.read(c.Context(), args)

@@ -16,8 +16,8 @@ import (
 // variable (PowerShell/openssh-portable contrib/win32/win32compat/ssh-agent/agent.c).
 const windowsAgent = `\\.\pipe\openssh-ssh-agent`
 
-// dialAgent connects to the ssh-agent at path, "" = the usual one; nil without an error where there is none.
-func dialAgent(ctx context.Context, path string) (net.Conn, error) {
+// DialAgent connects to the ssh-agent at path, "" = the usual one; nil without an error where there is none.
+func DialAgent(ctx context.Context, path string) (net.Conn, error) {
 	path = cmp.Or(path, os.Getenv("SSH_AUTH_SOCK"))
 	switch {
 	case path == "":

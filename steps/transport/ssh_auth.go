@@ -87,7 +87,7 @@ func (l *login) close() {
 // openAgent asks the ssh-agent at path, or the usual one, for its keys; one that does not answer is noted and left
 // out.
 func (l *login) openAgent(ctx context.Context, path string) []ssh.Signer {
-	conn, err := dialAgent(ctx, path)
+	conn, err := DialAgent(ctx, path)
 	if err != nil {
 		l.skipped = append(l.skipped, "ssh-agent: "+err.Error())
 	}

@@ -8,14 +8,18 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/pem"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 )
 
 // keyFile writes a new private key of ed25519, and returns its file with the key.
@@ -66,7 +70,7 @@ func signed(t *testing.T, s Signing, bundle string) (string, Release, error) {
 	if err := s.Check(false, "", bundle); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Open(); err != nil {
+	if err := s.Open(t.Context()); err != nil {
 		return "", Release{}, err
 	}
 	return s.write(bundle)
@@ -226,7 +230,12 @@ func TestSigningKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for file, want := range map[string]string{locked: "has a passphrase", garbage: "is not a private key of SSH"} {
+	t.Setenv("SSH_AUTH_SOCK", "")
+	cannot := "SSH_AUTH_SOCK is not set"
+	if runtime.GOOS == "windows" {
+		cannot = "ssh-agent"
+	}
+	for file, want := range map[string]string{locked: cannot, garbage: "is not a private key of SSH"} {
 		bundle := bundleFile(t)
 		if _, _, err := signed(t, Signing{Key: file}, bundle); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -234,6 +243,56 @@ func TestSigningKeys(t *testing.T) {
 		if _, err := os.Stat(bundle + Suffix); !os.IsNotExist(err) {
 			t.Errorf("a release is there: %v", err)
 		}
+	}
+}
+
+// TestSigningAgent: the ssh-agent signs with a key of which the file has the public part, or that has a passphrase.
+func TestSigningAgent(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("its agents are pipes; TestWindowsAgent of transport has them")
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	key, err := ssh.NewSignerFromKey(private)
+	must(t, err)
+	block, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("secret"))
+	must(t, err)
+	folder, err := os.MkdirTemp("", "agent") // a short path, as those of sockets are limited
+	must(t, err)
+	defer os.RemoveAll(folder)
+	public, locked := filepath.Join(folder, "id.pub"), filepath.Join(folder, "id")
+	must(t, os.WriteFile(public, ssh.MarshalAuthorizedKey(key.PublicKey()), 0o600))
+	must(t, os.WriteFile(locked, pem.EncodeToMemory(block), 0o600))
+	socket := filepath.Join(folder, "s")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	must(t, err)
+	ring := agent.NewKeyring()
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			served.Go(func() { _ = agent.ServeAgent(ring, c) }) // it ends with its client
+		}
+	})
+	defer served.Wait()
+	defer l.Close()
+	t.Setenv("SSH_AUTH_SOCK", socket)
+	bundle := bundleFile(t)
+	if _, _, err := signed(t, Signing{Key: public}, bundle); err == nil ||
+		!strings.Contains(err.Error(), "the ssh-agent does not have this key") {
+		t.Error(err)
+	}
+	must(t, ring.Add(agent.AddedKey{PrivateKey: private}))
+	for _, file := range []string{public, locked} {
+		_, _, err := signed(t, Signing{Key: file}, bundle)
+		must(t, err)
+		if _, by, err := Verify(bundle, signersFile(t, line("ops", key))); err != nil || by != "ops" {
+			t.Errorf("%s: by %q, %v", file, by, err)
+		}
+		must(t, os.Remove(bundle+Suffix))
 	}
 }
 

@@ -1,8 +1,11 @@
 package pull
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +13,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan/names"
 	"nodejoin/steps"
+	"nodejoin/steps/transport"
 )
 
 // Signing is how a bundle is signed.
@@ -23,12 +28,19 @@ type Signing struct {
 	Plan   string // "" = the name of the bundle, without its ending; Check sets it
 	Serial int64  // 0 = the seconds since 1970
 
-	key ssh.Signer
+	key   ssh.Signer
+	agent net.Conn // of the key; nil = it is in a file
 }
+
+const (
+	askFor   = 10 * time.Second // that the ssh-agent answers
+	touchFor = 2 * time.Minute  // that a person touches a key in hardware
+)
 
 // SigningFlags are those of a bundle's signature. signers is the file that a bundle is checked with.
 func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
-	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the private `key` of SSH in this file")
+	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the `key` of SSH in this file; the ssh-agent "+
+		"signs where it is a public key, or has a passphrase")
 	f.StringVar(&s.Plan, "plan-name", "", "with --sign: `name` by which nodes follow the plan; default that of FILE.tar")
 	f.Int64Var(&s.Serial, "serial", 0, "with --sign: `number` of the release; default the seconds since 1970")
 	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
@@ -55,8 +67,8 @@ func (s *Signing) Check(split bool, signers, bundle string) error {
 	return nil
 }
 
-// Open reads the key.
-func (s *Signing) Open() error {
+// Open reads the key. One with a passphrase, or of which the file has the public part, is that of the ssh-agent.
+func (s *Signing) Open(ctx context.Context) error {
 	if s.Key == "" {
 		return nil
 	}
@@ -67,12 +79,52 @@ func (s *Signing) Open() error {
 	s.key, err = ssh.ParsePrivateKey(b)
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
-		return fmt.Errorf("%s has a passphrase; give a key without one, which only the signer can read", s.Key)
+		if locked.PublicKey == nil {
+			return fmt.Errorf("%s has a passphrase; give the file of its public key, and its private key to the ssh-agent", s.Key)
+		}
+		return s.fromAgent(ctx, locked.PublicKey)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not a private key of SSH: %w", s.Key, err)
+		public, _, _, _, failed := ssh.ParseAuthorizedKey(b)
+		if failed != nil {
+			return fmt.Errorf("%s is not a private key of SSH: %w", s.Key, err)
+		}
+		return s.fromAgent(ctx, public)
 	}
 	return nil
+}
+
+// fromAgent lets the ssh-agent sign with a key.
+func (s *Signing) fromAgent(ctx context.Context, public ssh.PublicKey) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	conn, err := transport.DialAgent(ctx, "")
+	if err == nil && conn == nil {
+		err = errors.New("SSH_AUTH_SOCK is not set")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: the key is the ssh-agent's, which cannot be asked: %w", s.Key, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	keys, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		return fmt.Errorf("%s: the ssh-agent does not list its keys: %w", s.Key, err)
+	}
+	for _, k := range keys {
+		if bytes.Equal(k.PublicKey().Marshal(), public.Marshal()) {
+			s.key, s.agent = k, conn
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: the ssh-agent does not have this key; run 'ssh-add'", s.Key)
 }
 
 // Sign writes the release of a bundle, if there is a key, and says so.
@@ -102,6 +154,9 @@ func Check(bundle, signers string, say func(format string, args ...any)) error {
 
 // write writes the release of a bundle beside it, and returns its file.
 func (s Signing) write(bundle string) (string, Release, error) {
+	if s.agent != nil {
+		defer func() { _ = s.agent.Close() }() // it was only asked
+	}
 	sum, size, err := digestOf(bundle)
 	if err != nil {
 		return "", Release{}, err
@@ -111,6 +166,11 @@ func (s Signing) write(bundle string) (string, Release, error) {
 		Size: size, SHA256: sum}
 	if r.Serial == 0 {
 		r.Serial = now.Unix()
+	}
+	if s.agent != nil {
+		if err := s.agent.SetDeadline(time.Now().Add(touchFor)); err != nil {
+			return "", r, err
+		}
 	}
 	text, err := r.signed(s.key)
 	if err != nil {
