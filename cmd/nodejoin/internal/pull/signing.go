@@ -39,8 +39,8 @@ const (
 
 // SigningFlags are those of a bundle's signature. signers is the file that a bundle is checked with.
 func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
-	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the `key` of SSH in this file; the ssh-agent "+
-		"signs where it is a public key, or has a passphrase")
+	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the `key` of SSH in this file; the "+
+		"ssh-agent signs where it is a public key, or has a passphrase")
 	f.StringVar(&s.Plan, "plan-name", "", "with --sign: `name` by which nodes follow the plan; default that of FILE.tar")
 	f.Int64Var(&s.Serial, "serial", 0, "with --sign: `number` of the release; default the seconds since 1970")
 	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
@@ -80,7 +80,8 @@ func (s *Signing) Open(ctx context.Context) error {
 	var locked *ssh.PassphraseMissingError
 	if errors.As(err, &locked) {
 		if locked.PublicKey == nil {
-			return fmt.Errorf("%s has a passphrase; give the file of its public key, and its private key to the ssh-agent", s.Key)
+			return fmt.Errorf("%s has a passphrase; give the file of its public key, and its private key to the ssh-agent",
+				s.Key)
 		}
 		return s.fromAgent(ctx, locked.PublicKey)
 	}
