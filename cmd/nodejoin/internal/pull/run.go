@@ -2,10 +2,11 @@ package pull
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,13 +108,25 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 		return r.waits(rel, "its window"), exitOK
 	}
 	if r.file.jitter > 0 {
-		pause := rand.N(r.file.jitter)
+		pause, err := upTo(r.file.jitter)
+		if err != nil {
+			return r.failed(rel, err)
+		}
 		r.Say(fmt.Sprintf("release %d is applied in %v", rel.Serial, pause.Round(time.Second)))
 		if err := wait.Pause(ctx, pause); err != nil {
 			return r.failed(rel, err)
 		}
 	}
 	return r.take(ctx, rel, done)
+}
+
+// upTo is a random time up to a limit.
+func upTo(limit time.Duration) (time.Duration, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(limit)))
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(n.Int64()), nil
 }
 
 // take fetches a release, and applies it when it is this node's turn.
