@@ -85,6 +85,12 @@ func bundleFile(t *testing.T) string {
 	return file
 }
 
+// textOf is what is signed of a release.
+func textOf(file []byte) []byte {
+	_, text, _ := bytes.Cut(file, []byte(sigEnds))
+	return text
+}
+
 // TestRelease: a release is signed by keys of each type that is trusted, and says which bundle it is of.
 func TestRelease(t *testing.T) {
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -124,9 +130,7 @@ func TestReleaseRefused(t *testing.T) {
 		change  func(text []byte) []byte
 		want    string
 	}{
-		"not signed": {line("a", key), func(b []byte) []byte {
-			return b[bytes.Index(b, []byte("{")):]
-		}, "it is not signed"},
+		"not signed":           {line("a", key), textOf, "it is not signed"},
 		"cut in the signature": {line("a", key), func(b []byte) []byte { return b[:100] }, "it is not signed"},
 		"cut in the release":   {line("a", key), func(b []byte) []byte { return b[:len(b)-20] }, "was changed after it"},
 		"changed": {line("a", key), func(b []byte) []byte {
@@ -312,7 +316,7 @@ func TestSSHKeygen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := b[bytes.Index(b, []byte("{")):]
+	text := textOf(b)
 	signers := signersFile(t, line(`ops namespaces="release@nodejoin.dev"`, key))
 	keygen := func(args ...string) {
 		t.Helper()
