@@ -385,7 +385,7 @@ func writeCompiled(b *strings.Builder, out *plan.Compiled, recipe bool) {
 			}
 			b.WriteByte('\n')
 			if s.Source != n.Source {
-				fmt.Fprintf(b, "        %s %q %s\n", s.Source, s.Title, s.Args)
+				fmt.Fprintf(b, "        %s %q %s\n", s.Source, s.Title, s.Args.JSON())
 			}
 			if s.Keep {
 				fmt.Fprintf(b, "        keep\n")
@@ -407,7 +407,7 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 		Environment []string `json:"environment"`
 		Parameters  []kinds.ServiceParameter
 	}
-	if err := json.Unmarshal(s.Args, &args); err != nil {
+	if err := json.Unmarshal(s.Args.JSON(), &args); err != nil {
 		panic(err)
 	}
 	lines := args.Command
@@ -415,7 +415,7 @@ func writeStep(b *strings.Builder, node string, s steps.Spec) {
 	case args.Content != "":
 		lines = strings.Split(strings.TrimSuffix(args.Content, "\n"), "\n")
 	case len(lines) == 0:
-		lines = []string{string(s.Args)}
+		lines = []string{string(s.Args.JSON())}
 	}
 	for _, v := range args.Environment {
 		lines = append(lines, "environment "+v)

@@ -90,7 +90,7 @@ func TestLoadFolder(t *testing.T) {
 	if out == nil {
 		t.Fatal(diags)
 	}
-	if have, want := string(out.Nodes[0].Steps[0].Args), `{"content":"text","path":"/a"}`; have != want {
+	if have, want := string(out.Nodes[0].Steps[0].Args.JSON()), `{"content":"text","path":"/a"}`; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 	if out.Dir != dir {
@@ -120,7 +120,7 @@ step "file" "f" {
 		if list.HasErrors() {
 			t.Fatal(list)
 		}
-		if have := string(out.Nodes[0].Steps[0].Args); !strings.Contains(have, text) {
+		if have := string(out.Nodes[0].Steps[0].Args.JSON()); !strings.Contains(have, text) {
 			t.Errorf("have %s, want %s in it", have, text)
 		}
 	}
@@ -139,7 +139,7 @@ step "file" "f" {
 	if out == nil {
 		t.Fatal(diags)
 	}
-	if have, want := string(out.Nodes[0].Steps[0].Args), `{"content":"a,b","path":"/a"}`; have != want {
+	if have, want := string(out.Nodes[0].Steps[0].Args.JSON()), `{"content":"a,b","path":"/a"}`; have != want {
 		t.Errorf("have %s, want %s", have, want)
 	}
 }

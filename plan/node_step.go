@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan/block"
 	"nodejoin/plan/rule"
+	"nodejoin/steps"
 )
 
 // judge evaluates a step block that is for no node of the plan, to find its mistakes:
@@ -52,7 +53,7 @@ func (c *compiler) stepArgs(b *block.StepBlock, m *block.Machine, self cty.Value
 			ok = false
 			continue
 		}
-		a.Out.Args = raw
+		a.Out.Args = steps.RawArgs(raw)
 		a.Refers = bytes.Contains(raw, []byte(`\u0000`))
 		out = append(out, a)
 	}

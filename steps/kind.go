@@ -2,9 +2,6 @@ package steps
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
@@ -207,13 +204,4 @@ func (t Thing) Same(os string) string {
 		return strings.ToLower(t.Key.String())
 	}
 	return t.Key.String()
-}
-
-// MustArgs encodes an argument struct as a Spec carries it.
-func MustArgs(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("steps: arguments %s: %v", reflect.TypeOf(v), err))
-	}
-	return b
 }

@@ -27,7 +27,7 @@ func (c Catalog) Decode(s Spec) (any, Kind, error) {
 			Detail: fmt.Sprintf("no kind is named %q", s.Kind)}
 	}
 	v := k.New()
-	d := json.NewDecoder(bytes.NewReader(s.Args))
+	d := json.NewDecoder(bytes.NewReader(s.Args.JSON()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return nil, k, &Error{Code: CodeInvalid, Summary: "wrong step arguments",

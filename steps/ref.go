@@ -1,8 +1,6 @@
 package steps
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,59 +64,6 @@ func ShowRefs(s string) string {
 		}
 		return "(known after " + step + ")"
 	})
-}
-
-// ArgRefs names the references in all strings of a step's arguments.
-func ArgRefs(args json.RawMessage) []string {
-	var v any
-	if json.Unmarshal(args, &v) != nil {
-		return nil
-	}
-	var out []string
-	MapStrings(v, func(s string) string {
-		for _, r := range Refs(s) {
-			if !slices.Contains(out, r) {
-				out = append(out, r)
-			}
-		}
-		return s
-	})
-	slices.Sort(out)
-	return out
-}
-
-// ResolveArgs fills the known references in all strings of args, which are JSON as MustArgs writes it.
-func ResolveArgs(args json.RawMessage, values map[string]string) json.RawMessage {
-	const nul = `\u0000` // a NUL in a string of JSON
-	if !bytes.Contains(args, []byte(nul)) {
-		return args
-	}
-	out := make(json.RawMessage, 0, len(args)+64)
-	begin := -1 // of a reference in out
-	for len(args) > 0 {
-		n := 1
-		switch {
-		case bytes.HasPrefix(args, []byte(nul)):
-			n = len(nul)
-		case args[0] == '\\':
-			n = min(2, len(args))
-		case args[0] == '"':
-			begin = -1 // no reference leaves its string
-		}
-		out, args = append(out, args[:n]...), args[n:]
-		switch {
-		case n != len(nul):
-		case begin < 0:
-			begin = len(out) - n
-		default:
-			if v, ok := values[string(out[begin+n:len(out)-n])]; ok {
-				quoted, _ := json.Marshal(v) // a string can always be encoded
-				out = append(out[:begin], quoted[1:len(quoted)-1]...)
-			}
-			begin = -1
-		}
-	}
-	return out
 }
 
 // MapStrings replaces each string in decoded JSON by f of it, in place where it can, in a fixed order.

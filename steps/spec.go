@@ -9,7 +9,6 @@ package steps
 import (
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/json"
 	"hash"
 	"regexp"
 	"slices"
@@ -21,7 +20,7 @@ import (
 type Spec struct {
 	ID      string          `json:"id"` // unique in its node, [a-z0-9_]+
 	Kind    string          `json:"kind"`
-	Args    json.RawMessage `json:"args"`              // the kind's argument struct; strings may hold references (Ref)
+	Args    Args            `json:"args"`              // the kind's argument struct; strings may hold references (Ref)
 	After   []string        `json:"after,omitempty"`   // ids of steps of the same node that come first
 	OnlyIf  string          `json:"only_if,omitempty"` // run only when that step has something to change
 	Timeout time.Duration   `json:"timeout,omitempty"` // bound of one apply with its verification; 0 = the kind's default

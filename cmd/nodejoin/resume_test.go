@@ -290,7 +290,7 @@ func TestResumeAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	var file kinds.File
-	if err := json.Unmarshal(again.Steps[0].Args, &file); err != nil || file.Access != host.AccessPrivate {
+	if err := json.Unmarshal(again.Steps[0].Args.JSON(), &file); err != nil || file.Access != host.AccessPrivate {
 		t.Fatalf("%+v, %v", file, err)
 	}
 	rebooting := func(text string) func(context.Context, *resume.File) (int, resume.Outcome) {

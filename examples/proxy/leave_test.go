@@ -144,7 +144,7 @@ func set(t *testing.T, n plan.Node) (out []kinds.Registry) {
 			continue
 		}
 		var a kinds.Registry
-		if err := json.Unmarshal(spec.Args, &a); err != nil {
+		if err := json.Unmarshal(spec.Args.JSON(), &a); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, a)

@@ -107,7 +107,7 @@ func TestDrift(t *testing.T) {
 			Key, Name, Path string
 			Type            string
 		}
-		if err := json.Unmarshal(spec.Args, &a); err != nil {
+		if err := json.Unmarshal(spec.Args.JSON(), &a); err != nil {
 			t.Fatal(err)
 		}
 		var err error

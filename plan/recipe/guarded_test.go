@@ -31,7 +31,7 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			Path   string
 			Access host.Access
 		}
-		if err := json.Unmarshal(s.Args, &a); err != nil {
+		if err := json.Unmarshal(s.Args.JSON(), &a); err != nil {
 			t.Fatal(err)
 		}
 		switch {
@@ -41,7 +41,7 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			files = append(files, strings.ToLower(a.Path))
 		case s.Kind == "preflight":
 			var q preflight.Preflight
-			if err := json.Unmarshal(s.Args, &q); err != nil {
+			if err := json.Unmarshal(s.Args.JSON(), &q); err != nil {
 				t.Fatal(err)
 			}
 			looked = q.Guarded
@@ -61,7 +61,7 @@ func wantGuarded(t *testing.T, specs []steps.Spec) {
 			continue
 		}
 		var svc kinds.Service
-		if err := json.Unmarshal(s.Args, &svc); err != nil {
+		if err := json.Unmarshal(s.Args.JSON(), &svc); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range append(svc.Watch, svc.Command[0]) {

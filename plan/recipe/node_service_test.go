@@ -80,7 +80,7 @@ func TestOldServiceGoes(t *testing.T) {
 		`"node",`, `"boot",`)
 	for _, s := range now {
 		if strings.HasPrefix(s.ID, "node_") || s.ID == "agent" {
-			s.Args = []byte(old.Replace(string(s.Args)))
+			s.Args = steps.RawArgs([]byte(old.Replace(string(s.Args.JSON()))))
 		}
 		n.specs = append(n.specs, s)
 	}

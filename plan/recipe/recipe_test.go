@@ -139,8 +139,8 @@ func TestContainerdLogEnds(t *testing.T) {
 		}
 		specs := expand(t, in)
 		at := slices.IndexFunc(specs, func(s steps.Spec) bool { return s.ID == "node_steps" })
-		if at < 0 || !strings.Contains(string(specs[at].Args), `containerd\\\\containerd.log`) ||
-			!strings.Contains(string(specs[at].Args), `\"name\": \"containerd\"`) {
+		if at < 0 || !strings.Contains(string(specs[at].Args.JSON()), `containerd\\\\containerd.log`) ||
+			!strings.Contains(string(specs[at].Args.JSON()), `\"name\": \"containerd\"`) {
 			t.Errorf("%s: nothing cuts containerd's log", name)
 		}
 		if !slices.ContainsFunc(specs, func(s steps.Spec) bool { return s.ID == "node_service" }) {
@@ -172,7 +172,7 @@ func TestGraph(t *testing.T) {
 					fmt.Fprintf(&b, "  retries %d\n", s.Retries)
 				}
 				var args bytes.Buffer
-				if err := json.Indent(&args, s.Args, "  ", "  "); err != nil {
+				if err := json.Indent(&args, s.Args.JSON(), "  ", "  "); err != nil {
 					t.Fatal(err)
 				}
 				fmt.Fprintf(&b, "  %s\n", args.String())
@@ -297,7 +297,7 @@ func TestPathsHaveADrive(t *testing.T) {
 		}
 		for _, s := range expand(t, in) {
 			var args any
-			if err := json.Unmarshal(s.Args, &args); err != nil {
+			if err := json.Unmarshal(s.Args.JSON(), &args); err != nil {
 				t.Fatal(err)
 			}
 			eachString(args, func(text string) {
@@ -344,7 +344,7 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 	writers := map[string]string{} // lower-case path -> step
 	for _, s := range specs {
 		var a struct{ Path string }
-		if json.Unmarshal(s.Args, &a) == nil && a.Path != "" &&
+		if json.Unmarshal(s.Args.JSON(), &a) == nil && a.Path != "" &&
 			slices.Contains([]string{"file", "binary", "kubeconfig"}, s.Kind) && s.ID != "bootstrap_removed" {
 			writers[strings.ToLower(a.Path)] = s.ID
 		}
@@ -354,7 +354,7 @@ func wantRestarts(t *testing.T, specs []steps.Spec) {
 			continue
 		}
 		var svc kinds.Service
-		if err := json.Unmarshal(s.Args, &svc); err != nil {
+		if err := json.Unmarshal(s.Args.JSON(), &svc); err != nil {
 			t.Fatal(err)
 		}
 		for _, arg := range svc.Command {

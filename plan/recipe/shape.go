@@ -1,18 +1,17 @@
 package recipe
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
 	"regexp"
-	"strings"
+	"slices"
 
 	"nodejoin/steps"
 )
 
 // Shape is the recipe of all nodes that differ only in their names and addresses (Own). Its steps hold
-// references in their place, as for values that come from a host, and Expand fills them. A plan has few
+// references in their place, as for values that come from a host, and Expand has them filled. A plan has few
 // shapes and may have thousands of nodes. A Shape is immutable.
 type Shape struct {
 	specs []steps.Spec
@@ -20,11 +19,13 @@ type Shape struct {
 }
 
 // The references of a shape. No step has the id "node", so they are unambiguous.
-var (
-	nameRef     = steps.Ref("node.name")
-	addressRef  = steps.Ref("node.management_ip")
-	address6Ref = steps.Ref("node.management_ip6")
+const (
+	nameValue     = "node.name"
+	addressValue  = "node.management_ip"
+	address6Value = "node.management_ip6"
 )
+
+var nameRef, addressRef, address6Ref = steps.Ref(nameValue), steps.Ref(addressValue), steps.Ref(address6Value)
 
 // Own is what differs between the nodes of a shape. An address is "" if the input has none.
 type Own struct{ Node, Address, Address6 string }
@@ -67,7 +68,7 @@ func NewShape(in Input) (*Shape, error) {
 	}
 	s := &Shape{specs: b.specs}
 	for i := range s.specs {
-		if strings.Contains(s.specs[i].Title, "\x00") || holdsNodeRef(s.specs[i].Args) {
+		if ofNode(s.specs[i]) {
 			s.holes = append(s.holes, i)
 		}
 	}
@@ -83,7 +84,7 @@ func (s *Shape) Steps() []steps.Spec { return s.specs }
 var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // Expand returns the steps of one node, in an order in which they can run: each step comes after those that
-// its After names. The steps share their After, and most of their Args, with other nodes. The result has
+// its After names. The steps share their After and the texts of their Args with other nodes. The result has
 // capacity for spare more steps.
 func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
 	if !nodeName.MatchString(own.Node) {
@@ -96,39 +97,23 @@ func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
 		}
 	}
 	out := append(make([]steps.Spec, 0, len(s.specs)+spare), s.specs...)
+	values := map[string]string{nameValue: own.Node}
+	if own.Address != "" {
+		values[addressValue] = own.Address
+	}
+	if own.Address6 != "" {
+		values[address6Value] = own.Address6
+	}
 	for _, i := range s.holes {
-		out[i].Title = steps.Resolve(out[i].Title,
-			map[string]string{"node.name": own.Node, "node.management_ip": own.Address, "node.management_ip6": own.Address6})
-		out[i].Args = fill(out[i].Args, own)
+		out[i].Title = steps.Resolve(out[i].Title, values)
+		out[i].Args = out[i].Args.With(values)
 	}
 	return out, nil
 }
 
-// The references as JSON holds them.
-var (
-	nameHole     = hole(nameRef)
-	addressHole  = hole(addressRef)
-	address6Hole = hole(address6Ref)
-)
-
-func hole(ref string) []byte {
-	text := steps.MustArgs(ref)
-	return text[1 : len(text)-1]
-}
-
-func holdsNodeRef(args []byte) bool {
-	return bytes.Contains(args, nameHole) || bytes.Contains(args, addressHole) || bytes.Contains(args, address6Hole)
-}
-
-// fill replaces the references in args by a node's name and addresses, none of which JSON escapes.
-func fill(args json.RawMessage, own Own) json.RawMessage {
-	for _, h := range []struct {
-		hole  []byte
-		value string
-	}{{nameHole, own.Node}, {addressHole, own.Address}, {address6Hole, own.Address6}} {
-		if bytes.Contains(args, h.hole) { // ReplaceAll would always copy
-			args = bytes.ReplaceAll(args, h.hole, []byte(h.value))
-		}
-	}
-	return args
+// ofNode reports whether the step refers to the name or an address of its node.
+func ofNode(s steps.Spec) bool {
+	return steps.HasRef(s.Title) || slices.ContainsFunc(steps.ArgRefs(s.Args), func(ref string) bool {
+		return ref == nameValue || ref == addressValue || ref == address6Value
+	})
 }

@@ -35,15 +35,15 @@ func TestShape(t *testing.T) {
 		}
 		seen := 0
 		for _, x := range specs {
-			if bytes.Contains(x.Args, []byte("node.name")) || bytes.Contains(x.Args, []byte("node.management_ip")) ||
+			if bytes.Contains(x.Args.JSON(), []byte("node.name")) || bytes.Contains(x.Args.JSON(), []byte("node.management_ip")) ||
 				steps.HasRef(x.Title) {
-				t.Errorf("%s, %s: not filled: %s %s", name, x.ID, x.Title, x.Args)
+				t.Errorf("%s, %s: not filled: %s %s", name, x.ID, x.Title, x.Args.JSON())
 			}
 			switch x.ID {
 			case "kube_proxy_config":
 				var args kinds.File
 				var file struct{ HostnameOverride, BindAddress any }
-				if err := json.Unmarshal(x.Args, &args); err != nil {
+				if err := json.Unmarshal(x.Args.JSON(), &args); err != nil {
 					t.Fatal(err)
 				}
 				if err := yaml.Unmarshal([]byte(steps.Resolve(args.Content,
@@ -55,8 +55,8 @@ func TestShape(t *testing.T) {
 				}
 				seen++
 			case "kubelet":
-				if !bytes.Contains(x.Args, []byte(`"--hostname-override=`+name+`","--node-ip=`+address+`"`)) {
-					t.Errorf("kubelet of %s at %s: %s", name, address, x.Args)
+				if !bytes.Contains(x.Args.JSON(), []byte(`"--hostname-override=`+name+`","--node-ip=`+address+`"`)) {
+					t.Errorf("kubelet of %s at %s: %s", name, address, x.Args.JSON())
 				}
 				seen++
 			}

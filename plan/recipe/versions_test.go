@@ -77,13 +77,13 @@ func acceptedBy(t *testing.T, version string, specs []steps.Spec) {
 		switch s.Kind {
 		case "service":
 			var svc kinds.Service
-			if err := json.Unmarshal(s.Args, &svc); err != nil {
+			if err := json.Unmarshal(s.Args.JSON(), &svc); err != nil {
 				t.Fatal(err)
 			}
 			acceptedFlags(t, program, version, k, svc.Command)
 		case "file":
 			var f kinds.File
-			if err := json.Unmarshal(s.Args, &f); err != nil {
+			if err := json.Unmarshal(s.Args.JSON(), &f); err != nil {
 				t.Fatal(err)
 			}
 			var fields map[string]any

@@ -15,9 +15,9 @@ func TestWayIn(t *testing.T) {
 	for _, placeholder := range []bool{false, true} {
 		n := newNode(t, func(in *recipe.Input, _ string) { in.SSHPort, in.Network.Placeholder = 2222, placeholder })
 		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "firewall_ssh" })
-		if i < 0 || !strings.Contains(string(n.specs[i].Args), `"name":"nodejoin-ssh"`) ||
-			!strings.Contains(string(n.specs[i].Args), `"ports":"2222"`) ||
-			!strings.Contains(string(n.specs[i].Args), `"listener":"sshd"`) || !n.specs[i].UntilLeave {
+		if i < 0 || !strings.Contains(string(n.specs[i].Args.JSON()), `"name":"nodejoin-ssh"`) ||
+			!strings.Contains(string(n.specs[i].Args.JSON()), `"ports":"2222"`) ||
+			!strings.Contains(string(n.specs[i].Args.JSON()), `"listener":"sshd"`) || !n.specs[i].UntilLeave {
 			t.Fatalf("no rule for SSH: %+v", n.specs)
 		}
 		for _, s := range n.specs {
@@ -39,14 +39,14 @@ func TestWayIn(t *testing.T) {
 			in.SSHPort, in.Settings.Firewall.Off = 22, true
 		})
 		i := slices.IndexFunc(n.specs, func(s steps.Spec) bool { return s.ID == "require" })
-		if have := strings.Contains(string(n.specs[i].Args), `"switch":true`); have != want {
+		if have := strings.Contains(string(n.specs[i].Args.JSON()), `"switch":true`); have != want {
 			t.Errorf("%s: the preflight expects a switch: %v", kind, have)
 		}
 	}
 	winrm := newNode(t, func(in *recipe.Input, _ string) { in.WinRMPort = 5986 })
 	i := slices.IndexFunc(winrm.specs, func(s steps.Spec) bool { return s.ID == "firewall_winrm" })
-	if i < 0 || !strings.Contains(string(winrm.specs[i].Args), `"name":"nodejoin-winrm"`) ||
-		!strings.Contains(string(winrm.specs[i].Args), `"ports":"5986"`) || !winrm.specs[i].UntilLeave {
+	if i < 0 || !strings.Contains(string(winrm.specs[i].Args.JSON()), `"name":"nodejoin-winrm"`) ||
+		!strings.Contains(string(winrm.specs[i].Args.JSON()), `"ports":"5986"`) || !winrm.specs[i].UntilLeave {
 		t.Errorf("no rule for WinRM: %+v", winrm.specs)
 	}
 	for _, s := range winrm.specs {

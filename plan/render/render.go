@@ -83,7 +83,7 @@ func shown(s steps.Spec) (steps.Kind, any, error) {
 		return k, nil, fmt.Errorf("unknown kind %q", s.Kind)
 	}
 	v := k.New()
-	if err := json.Unmarshal(s.Args, v); err != nil {
+	if err := json.Unmarshal(s.Args.JSON(), v); err != nil {
 		return k, nil, err
 	}
 	if k.Secrets != nil {

@@ -142,7 +142,7 @@ func specDigest(s steps.Spec) (string, error) {
 	if k.Secrets != nil {
 		k.Secrets(step, func(string) string { return "" })
 	}
-	s.Args, s.Source, s.Title = nil, "", ""
+	s.Args, s.Source, s.Title = steps.Args{}, "", ""
 	return digest([]any{s, step}), nil
 }
 

@@ -113,7 +113,7 @@ func (g *collector) json(name string, v any, err error) {
 // once reports whether name is new, and notes it.
 func (g *collector) once(name string) bool {
 	key := host.PathKey(g.f.OS, name)
-	if name == "" || len(steps.ArgRefs([]byte(name))) > 0 || g.seen[key] {
+	if name == "" || steps.HasRef(name) || g.seen[key] {
 		return false
 	}
 	g.seen[key] = true

@@ -177,7 +177,7 @@ func (p *fixture) diagnose() doctor.DiagnoseReply {
 	var list []steps.Spec
 	for _, s := range p.list { // gates and the preflight are only checked
 		if s.Kind == "file" || s.Kind == "service" || s.Kind == "source_vip" {
-			s.Args = json.RawMessage(strings.ReplaceAll(string(s.Args), `\u0000registered.pod_cidr\u0000`, "10.244.3.0/24"))
+			s.Args = steps.ResolveArgs(s.Args, map[string]string{"registered.pod_cidr": "10.244.3.0/24"})
 			list = append(list, s)
 		}
 	}

@@ -185,7 +185,7 @@ func (h *hostRun) needsBlob(spec steps.Spec) bool {
 // blobOf is the artifact of the controller that a step's arguments name, if any.
 func blobOf(spec steps.Spec) steps.Source {
 	var src steps.Source
-	if json.Unmarshal(spec.Args, &src) != nil {
+	if json.Unmarshal(spec.Args.JSON(), &src) != nil {
 		return steps.Source{}
 	}
 	if _, digest := src.Digest(); digest == "" {

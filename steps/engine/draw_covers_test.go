@@ -126,7 +126,7 @@ func coverChoice(t *testing.T, have map[string]bool, osName string, c choice) {
 func made(t *testing.T, have map[string]bool, list []steps.Spec) {
 	for _, s := range list {
 		var args map[string]json.RawMessage
-		if err := json.Unmarshal(s.Args, &args); err != nil {
+		if err := json.Unmarshal(s.Args.JSON(), &args); err != nil {
 			t.Fatal(err)
 		}
 		have["step "+s.Kind] = true

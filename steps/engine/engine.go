@@ -180,7 +180,7 @@ func (r *Report) Kinds() map[steps.Action]map[string]int {
 }
 
 // sharedKey is the same for steps of several nodes that want one state of the cluster.
-func sharedKey(s steps.Spec) string { return s.Kind + " " + string(s.Args) }
+func sharedKey(s steps.Spec) string { return s.Kind + " " + string(s.Args.JSON()) }
 
 // Summary is the result of an apply.
 type Summary struct {

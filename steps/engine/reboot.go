@@ -45,7 +45,7 @@ func (h *hostRun) reboots() (id string, may bool) {
 // mayReboot returns why this run may not reboot the machine now; "" = it may.
 func (h *hostRun) mayReboot(spec steps.Spec) (why string) {
 	var args kinds.Reboot
-	if err := json.Unmarshal(spec.Args, &args); err != nil {
+	if err := json.Unmarshal(spec.Args.JSON(), &args); err != nil {
 		return err.Error()
 	}
 	if _, why = args.May(h.now()); why == "" && h.node.Connection.Type == "local" {

@@ -2,7 +2,6 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -37,13 +36,13 @@ type Executor struct {
 type decoded struct {
 	step any
 	kind steps.Kind
-	args json.RawMessage // with the references filled
+	args steps.Args // with the references filled
 }
 
 // open decodes the arguments of a step, once as long as they are the same.
 func (x *Executor) open(s steps.Spec, values map[string]string) (o decoded, err error) {
 	s.Args = steps.ResolveArgs(s.Args, values)
-	if o = x.decoded[s.ID]; o.kind.Name == s.Kind && bytes.Equal(o.args, s.Args) {
+	if o = x.decoded[s.ID]; o.kind.Name == s.Kind && o.args.Equal(s.Args) {
 		return o, nil
 	}
 	o.args = s.Args

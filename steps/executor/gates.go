@@ -22,7 +22,7 @@ func (x *Executor) gateOf(s steps.Spec, values map[string]string) *record.Gate {
 	if err != nil || len(steps.ArgRefs(o.args)) > 0 {
 		return nil
 	}
-	sum := sha256.Sum256(o.args)
+	sum := sha256.Sum256(o.args.JSON())
 	return &record.Gate{Args: hex.EncodeToString(sum[:]), PID: x.record.Starts[o.kind.Gate(o.step)].PID}
 }
 

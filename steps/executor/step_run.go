@@ -223,6 +223,6 @@ func recoverInto(err *error) {
 }
 
 // Unresolved are the references in arguments of which no value is known.
-func Unresolved(args []byte, values map[string]string) []string {
+func Unresolved(args steps.Args, values map[string]string) []string {
 	return slices.DeleteFunc(steps.ArgRefs(args), func(r string) bool { _, ok := values[r]; return ok })
 }

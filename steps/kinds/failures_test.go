@@ -325,7 +325,7 @@ func TestTokensAreNeverShown(t *testing.T) {
 	stepstest.Put(t, h, `C:\k\s`, secret+"2")
 	again, err := x.Check(t.Context(), executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
-	all := string(steps.MustArgs(check)) + string(steps.MustArgs(reply)) + string(steps.MustArgs(again)) + shown.String()
+	all := string(steps.MustArgs([]any{check, reply, again}).JSON()) + shown.String()
 	if strings.Contains(all, secret) {
 		t.Error("the secret is shown")
 	}

@@ -98,7 +98,7 @@ func TestKernelArguments(t *testing.T) {
 		stepstest.Spec("kernel_module", "m", &kinds.KernelModule{Name: "-r"}),
 	} {
 		if err := checkOne(t, linux, s); err == nil || errors.Is(err, host.ErrUnsupported) {
-			t.Errorf("%s was accepted: %v", s.Args, err)
+			t.Errorf("%s was accepted: %v", s.Args.JSON(), err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func kubeadmAt(ca, version string) []steps.Spec {
 	list := kubeadm(ca)
 	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == "join" })
 	var args kinds.KubeadmJoin
-	if err := json.Unmarshal(list[i].Args, &args); err != nil {
+	if err := json.Unmarshal(list[i].Args.JSON(), &args); err != nil {
 		panic(err) // the test's own
 	}
 	args.Version = version

@@ -50,7 +50,7 @@ func TestPortsRefused(t *testing.T) {
 	} {
 		r := stepstest.Apply(t, stepstest.OpenHost(t, c.os), stepstest.Memory{}, []steps.Spec{c.spec})
 		if r.Err == nil || r.Err.Code != steps.CodeInvalid || !strings.Contains(r.Err.Detail, c.want) {
-			t.Errorf("%s %s: error %v, want one that names %s", c.os, c.spec.Args, r.Err, c.want)
+			t.Errorf("%s %s: error %v, want one that names %s", c.os, c.spec.Args.JSON(), r.Err, c.want)
 		}
 	}
 }

@@ -68,8 +68,8 @@ func TestUnreadableStepRemovesNothing(t *testing.T) {
 	_, err := stepstest.Plan(t.Context(), h, stepstest.Memory{}, "p", []steps.Spec{value("a", 1), value("b", 1)})
 	stepstest.Must(t, err)
 	before := stepstest.LoadRecord(t, h)
-	for _, bad := range []steps.Spec{{ID: "x", Kind: "no_such_kind", Args: []byte("{}")},
-		{ID: "x", Kind: "registry", Args: []byte(`{"key": 5}`)}} {
+	for _, bad := range []steps.Spec{{ID: "x", Kind: "no_such_kind", Args: steps.RawArgs([]byte("{}"))},
+		{ID: "x", Kind: "registry", Args: steps.RawArgs([]byte(`{"key": 5}`))}} {
 		x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
 		req := executor.Request{Node: "n", Plan: "p", Whole: true, Steps: []steps.Spec{value("a", 1), bad}}
 		if reply, err := x.Check(t.Context(), req); err == nil {

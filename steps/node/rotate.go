@@ -48,7 +48,7 @@ func keepLogs(ctx context.Context, h host.Host, path string, say func(line strin
 func endlessLogs(plan steps.BootPlan) (out []string) {
 	for _, s := range plan.Steps {
 		var a struct{ Name, Log string }
-		if json.Unmarshal(s.Args, &a) == nil && a.Name == endless && a.Log != "" {
+		if json.Unmarshal(s.Args.JSON(), &a) == nil && a.Name == endless && a.Log != "" {
 			out = append(out, a.Log)
 		}
 	}

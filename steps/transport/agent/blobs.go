@@ -201,7 +201,7 @@ func (b *blobs) used(ctx context.Context, req executor.Request, reply executor.A
 // blobOf is the artifact of the controller that a step names, if any.
 func blobOf(spec steps.Spec) (wire.Blob, bool) {
 	var src steps.Source
-	if json.Unmarshal(spec.Args, &src) != nil || src.File == "" {
+	if json.Unmarshal(spec.Args.JSON(), &src) != nil || src.File == "" {
 		return wire.Blob{}, false
 	}
 	algorithm, digest := src.Digest()

@@ -114,7 +114,7 @@ func TestBlobs(t *testing.T) {
 		return steps.Spec{ID: id, Args: steps.MustArgs(steps.Source{File: "/m/" + c, SHA256: digest(c)})}
 	}
 	req := executor.Request{Steps: []steps.Spec{spec("s1", "a"), spec("s2", "b"), spec("s3", "c"), spec("s4", "d"),
-		{ID: "s5", Args: []byte(`{}`)}}}
+		{ID: "s5", Args: steps.RawArgs([]byte(`{}`))}}}
 	b.used(ctx, req, executor.ApplyReply{Changed: []string{"s1"}, Unchanged: []string{"s2", "s5"}, Failed: "s3",
 		Err: &steps.Error{Code: steps.CodeDigest}})
 	if have := h.names(); !slices.Equal(have, []string{digest("d")}) {

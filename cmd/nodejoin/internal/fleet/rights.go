@@ -81,10 +81,10 @@ func rules(p *plan.Compiled, command string) []Rule {
 			if t, ok := kinds.As[kinds.ServiceAccountToken](s); ok {
 				r.token(*t, n.Name)
 			}
-			if s.Kind != "service_account" && s.Kind != "manifest" || seen[s.Kind+string(s.Args)] {
+			if s.Kind != "service_account" && s.Kind != "manifest" || seen[s.Kind+string(s.Args.JSON())] {
 				continue
 			}
-			seen[s.Kind+string(s.Args)] = true
+			seen[s.Kind+string(s.Args.JSON())] = true
 			if a, ok := kinds.As[kinds.ServiceAccount](s); ok {
 				r.account(*a)
 			}
