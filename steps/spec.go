@@ -18,15 +18,15 @@ import (
 
 // Spec is one step of one node as data.
 type Spec struct {
-	ID      string          `json:"id"` // unique in its node, [a-z0-9_]+
-	Kind    string          `json:"kind"`
-	Args    Args            `json:"args"`              // the kind's argument struct; strings may hold references (Ref)
-	After   []string        `json:"after,omitempty"`   // ids of steps of the same node that come first
-	OnlyIf  string          `json:"only_if,omitempty"` // run only when that step has something to change
-	Timeout time.Duration   `json:"timeout,omitempty"` // bound of one apply with its verification; 0 = the kind's default
-	Retries int             `json:"retries,omitempty"` // further tries after a failure
-	Source  string          `json:"source,omitempty"`  // "plan.join.hcl:12,3", where the plan asks for it
-	Title   string          `json:"title,omitempty"`   // one short line for people
+	ID      string        `json:"id"` // unique in its node, [a-z0-9_]+
+	Kind    string        `json:"kind"`
+	Args    Args          `json:"args"`              // the kind's argument struct; strings may hold references (Ref)
+	After   []string      `json:"after,omitempty"`   // ids of steps of the same node that come first
+	OnlyIf  string        `json:"only_if,omitempty"` // run only when that step has something to change
+	Timeout time.Duration `json:"timeout,omitempty"` // bound of one apply with its verification; 0 = the kind's default
+	Retries int           `json:"retries,omitempty"` // further tries after a failure
+	Source  string        `json:"source,omitempty"`  // "plan.join.hcl:12,3", where the plan asks for it
+	Title   string        `json:"title,omitempty"`   // one short line for people
 	// Keep leaves what it makes on the machine once the plan no longer has the step.
 	Keep bool `json:"keep,omitempty"`
 	// UntilLeave: what it makes stays until the machine leaves, as not each run of the plan has the step.

@@ -74,20 +74,14 @@ func Decode(p *Plan, in eval.Inputs) {
 	profiles := decodeProfiles(p.Scope, p.Written["profile"], modules.log.read, version)
 	p.Modules = modules.log.remote
 	p.Profiles = profiles.all
-	nodes := map[string]cty.Value{}
-	for _, b := range p.Written["node"] {
-		list, whole := decodeNodes(p.Scope, b, profiles, version)
-		p.Machines = append(p.Machines, list...)
-		nodes[b.Labels[0]] = cty.DynamicVal
-		if whole {
-			nodes[b.Labels[0]] = nodeValue(b, list)
-		}
-	}
+	nodes := map[string]map[string]cty.Value{"": p.nodes(p.Scope, p.Written["node"], "", profiles, version)}
 	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"], "")
 	for _, m := range modules.log.read {
-		p.module(m, profiles.of(m.address), version)
+		nodes[m.address] = p.nodes(m.Scope, m.blocks["node"], m.address, profiles.of(m.address), version)
+		p.Steps = append(p.Steps, decodeSteps(m.Scope, m.blocks["step"], m.blocks["node"], m.address)...)
 	}
-	results := p.With("node", nodes)
+	withNodes(p.Scope, modules.log.read, nodes)
+	results := p.With("node", nodes[""])
 	for _, b := range p.Written["output"] {
 		o, _ := decodeOutput(p.Scope, b, results)
 		p.Outputs = append(p.Outputs, o)
@@ -97,14 +91,20 @@ func Decode(p *Plan, in eval.Inputs) {
 	}
 }
 
-// module adds the nodes of a module, and its steps, which are for these nodes.
-func (p *Plan) module(m moduleRead, profiles profileSet, version string) {
-	for _, b := range m.blocks["node"] {
-		list, _ := decodeNodes(m.Scope, b, profiles, version)
-		for _, one := range list {
-			one.module = m.address
+// nodes adds the nodes of the plan, or of the module with the address, and returns their values by label.
+func (p *Plan) nodes(sc *eval.Scope, blocks []*hcl.Block, module string, from profileSet, version string,
+) map[string]cty.Value {
+	out := map[string]cty.Value{}
+	for _, b := range blocks {
+		list, whole := decodeNodes(sc, b, from, version)
+		for _, m := range list {
+			m.module = module
 		}
 		p.Machines = append(p.Machines, list...)
+		out[b.Labels[0]] = cty.DynamicVal
+		if whole {
+			out[b.Labels[0]] = nodeValue(b, list)
+		}
 	}
-	p.Steps = append(p.Steps, decodeSteps(m.Scope, m.blocks["step"], m.blocks["node"], m.address)...)
+	return out
 }

@@ -150,7 +150,7 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	{Name: "output", Labels: []string{"name"}, Doc: "a value of the plan for others: `nodejoin output` prints it, and " +
 		"the plan that has this one as a module reads it. Besides variables and locals it can name nodes: node.LABEL " +
 		"has name, os, arch, host, management_ip, labels and vars; with for_each it is an object of such, with count a " +
-		"list", Attrs: []eval.Attr{
+		"list. An output of a module that names nodes can itself be named in steps, outputs and checks", Attrs: []eval.Attr{
 		{Name: "value", Required: true, Static: true, Doc: "the value"},
 		{Name: "description", Typ: cty.String, Static: true, Doc: "what it is"},
 		{Name: "sensitive", Typ: cty.Bool, Static: true, Doc: "true: it is never shown, only passed on"},

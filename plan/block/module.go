@@ -63,6 +63,7 @@ func (r *moduleReader) module(b *hcl.Block, ctx *hcl.EvalContext) cty.Value {
 		inner.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{
 			"key": cty.StringVal(e.Key), "value": e.Value})}
 		m.key = fmt.Sprintf("[%q]", e.Key)
+		m.each, m.element = true, e.Key
 		out[e.Key] = m.outputs(inner)
 	}
 	return cty.ObjectVal(out)
@@ -192,14 +193,29 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 		address: address + ".", log: m.log}
 	inner.Values(m.blocks["locals"], []string{eval.ModuleKind}, nested.data(m.blocks["module"]), refs)
 	out := map[string]cty.Value{}
-	for _, b := range m.blocks["output"] {
-		_, out[b.Labels[0]] = decodeOutput(inner, b, inner.Ctx)
+	read := moduleRead{address: address, Scope: inner, blocks: m.blocks, outer: m.moduleReader.Scope,
+		outputs: eval.ModuleOutputs{Module: m.Block.Labels[0], Each: m.each, Key: m.element, Values: out}}
+	for _, b := range slices.Concat(m.blocks["output"], m.blocks["check"]) {
+		if inner.NeedsNodes(b) {
+			read.late = append(read.late, b)
+			if b.Type == "output" {
+				out[b.Labels[0]] = eval.OfNodes
+			}
+			continue
+		}
+		decodeResult(inner, b, inner.Ctx, out)
 	}
-	for _, b := range m.blocks["check"] {
-		decodeCheck(inner, b, inner.Ctx)
-	}
-	m.log.read = append(m.log.read, moduleRead{address, inner, m.blocks})
+	m.log.read = append(m.log.read, read)
 	return cty.ObjectVal(out)
+}
+
+// decodeResult evaluates an output, whose value it adds to out, or a check.
+func decodeResult(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, out map[string]cty.Value) {
+	if b.Type == "check" {
+		decodeCheck(sc, b, ctx)
+		return
+	}
+	_, out[b.Labels[0]] = decodeOutput(sc, b, ctx)
 }
 
 // inputs are the values for the module's variables, each with its place.

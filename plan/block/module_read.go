@@ -2,6 +2,7 @@ package block
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/source"
@@ -20,10 +21,13 @@ type moduleReader struct {
 type moduleCall struct {
 	*moduleReader
 	*eval.Section
-	files  *source.Files // as the module sees them
-	dir    string        // absolute
-	key    string        // of the element of for_each, as it is written after the name: ["a"]; "" = there is none
-	blocks map[string][]*hcl.Block
+	files *source.Files // as the module sees them
+	dir   string        // absolute
+	key   string        // of the element of for_each, as it is written after the name: ["a"]; "" = there is none
+	// each is true for a module with for_each, and element the key of its element.
+	each    bool
+	element string
+	blocks  map[string][]*hcl.Block
 }
 
 // moduleLog is what was read of modules.
@@ -36,5 +40,25 @@ type moduleLog struct {
 type moduleRead struct {
 	address string // module.base, or module.base["a"]; in another module after its address and a dot
 	*eval.Scope
-	blocks map[string][]*hcl.Block
+	blocks  map[string][]*hcl.Block
+	outer   *eval.Scope // in which its outputs are module.NAME
+	outputs eval.ModuleOutputs
+	late    []*hcl.Block // outputs and checks that name nodes
+}
+
+// withNodes evaluates what names nodes in the modules of a plan, once their nodes, by address and name, are read.
+func withNodes(plan *eval.Scope, list []moduleRead, nodes map[string]map[string]cty.Value) {
+	changed := map[*eval.Scope][]eval.ModuleOutputs{}
+	for _, m := range list { // those in a module come before it
+		m.SetOutputs(changed[m.Scope])
+		if len(m.late) == 0 {
+			continue
+		}
+		ctx := m.With("node", nodes[m.address])
+		for _, b := range m.late {
+			decodeResult(m.Scope, b, ctx, m.outputs.Values)
+		}
+		changed[m.outer] = append(changed[m.outer], m.outputs)
+	}
+	plan.SetOutputs(changed[plan])
 }

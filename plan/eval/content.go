@@ -89,10 +89,14 @@ func (sc *Scope) checkDynamic(v cty.Value, e hcl.Expression, _ *hcl.EvalContext)
 	plain, marks := v.Unmark()
 	_, secret := marks[sensitive]
 	_, isLater := marks[later]
+	_, isOfNodes := marks[ofNodes]
 	switch {
 	case secret:
 		return wrong("sensitive value", "The number of blocks that a dynamic block makes is shown in plans and logs, so "+
 			"its \"for_each\" cannot be sensitive. Values in it can.")
+	case isOfNodes:
+		return wrong("value known too late", "The argument \"for_each\" depends on an output of a module that names nodes, "+
+			"which has no value until all nodes are read.")
 	case isLater:
 		return wrong("value known too late", "The argument \"for_each\" is needed while the plan is compiled, and this is "+
 			"known only when the node is joined.")

@@ -90,6 +90,10 @@ func (sc *Scope) local(a *hcl.Attribute) named {
 			sc.Extend(sc.clarify(list))
 			return cty.DynamicVal
 		}
+		if dependsOnNodes(v) || !v.IsWhollyKnown() && namesNodes(a.Expr, ctx) {
+			sc.beforeNodes(a.Expr, "local."+a.Name)
+			return cty.DynamicVal
+		}
 		if err := within(v); err != nil {
 			sc.Fail(a.Expr.Range(), "value too large", "local.%s: %s.", a.Name, err)
 			return cty.DynamicVal

@@ -24,6 +24,8 @@ const (
 	// later values are known only when nodes are joined. Until then they are strings that hold
 	// a reference (steps.Ref), which templates may contain and nothing may inspect.
 	later mark = "later"
+	// ofNodes values are known once the nodes of the plan are read; until then they are unknown.
+	ofNodes mark = "of nodes"
 )
 
 // LaterString is the value of a reference.
@@ -101,6 +103,9 @@ func (sc *Scope) EvaluateMarked(e hcl.Expression, ctx *hcl.EvalContext, name str
 	}
 	plain, secret, isLater := marksOf(v)
 	switch {
+	case dependsOnNodes(v) || !plain.IsWhollyKnown() && namesNodes(e, ctx): // try and can drop marks
+		sc.beforeNodes(e, fmt.Sprintf("The argument %q", name))
+		return cty.NilVal, IsWrong
 	case !plain.IsWhollyKnown():
 		return cty.NilVal, IsWrong // what it depends on was reported where it is wrong
 	case plain.IsNull():
