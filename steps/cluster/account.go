@@ -41,17 +41,12 @@ func (g accountGap) missing(w kube.ServiceAccount) []string {
 		}
 	}
 	if g.binding {
-		out = append(out, "ClusterRoleBinding "+bindingName(w))
+		out = append(out, "ClusterRoleBinding "+w.Binding())
 	}
 	for _, m := range g.ownNode {
 		out = append(out, m.String())
 	}
 	return out
-}
-
-// bindingName includes the role's name, since a binding's role cannot be changed.
-func bindingName(w kube.ServiceAccount) string {
-	return strings.Join([]string{"nodejoin", w.Namespace, w.Name, w.ClusterRole}, ":")
 }
 
 func ruleText(r kube.Rule) string {
@@ -104,8 +99,8 @@ func (k *client) accountGap(ctx context.Context, w kube.ServiceAccount) (g accou
 	} else {
 		g.rules = uncovered(g.have.Rules, w.Rules)
 	}
-	what = "reading the ClusterRoleBinding " + bindingName(w)
-	b, err := k.rbac.ClusterRoleBindings().Get(ctx, bindingName(w), metav1.GetOptions{})
+	what = "reading the ClusterRoleBinding " + w.Binding()
+	b, err := k.rbac.ClusterRoleBindings().Get(ctx, w.Binding(), metav1.GetOptions{})
 	if g.binding, err = absent(err); err != nil {
 		return g, err
 	}
@@ -181,7 +176,7 @@ func (k *client) EnsureServiceAccount(ctx context.Context, w kube.ServiceAccount
 		return nil
 	}
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: w.Namespace, Name: w.Name}
-	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: bindingName(w), Labels: accountLabels(w)},
+	b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: w.Binding(), Labels: accountLabels(w)},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: w.ClusterRole},
 		Subjects: []rbacv1.Subject{subject}}
 	what := "ClusterRoleBinding " + b.Name

@@ -82,9 +82,10 @@ func (k *client) ownAccount(ctx context.Context, want kube.TokenRequest) (string
 	return own, k.adopt(ctx, want.Node, want.UID)
 }
 
-// adopt makes the Node the owner of what ends with it, so that the garbage collector deletes that with the Node.
+// adopt makes the Node the owner of its accounts, so that the garbage collector deletes them with the Node. Secrets
+// that tokens are bound to have it from the beginning.
 func (k *client) adopt(ctx context.Context, node, uid string) error {
-	list, err := k.ofNode(ctx, node)
+	list, err := k.accountsOf(ctx, node)
 	if err != nil {
 		return err
 	}
@@ -110,8 +111,29 @@ type ending struct {
 
 // ofNode lists what ends with a Node of that name, in all namespaces, in the order in which it is deleted: rights
 // first.
-func (k *client) ofNode(ctx context.Context, node string) (out []ending, err error) {
-	opts := metav1.ListOptions{LabelSelector: nodeLabel + "=" + labelValue(node) + "," + tokenLabel + "=true"}
+func (k *client) ofNode(ctx context.Context, node string) ([]ending, error) {
+	out, err := k.accountsOf(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := k.core.Secrets(metav1.NamespaceAll).List(ctx, endsWith(node))
+	if err != nil {
+		return nil, k.fail(ctx, "listing the Secrets that tokens of "+node+" are bound to", err)
+	}
+	for _, s := range secrets.Items {
+		out = append(out, endingOf("Secret", k.core.Secrets(s.Namespace), s.ObjectMeta))
+	}
+	return out, nil
+}
+
+// endsWith selects what ends with a Node.
+func endsWith(node string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: nodeLabel + "=" + labelValue(node) + "," + tokenLabel + "=true"}
+}
+
+// accountsOf lists the accounts of a Node with their rights.
+func (k *client) accountsOf(ctx context.Context, node string) (out []ending, err error) {
+	opts := endsWith(node)
 	bindings, err := k.rbac.ClusterRoleBindings().List(ctx, opts)
 	if err != nil {
 		return nil, k.fail(ctx, "listing the ClusterRoleBindings of "+node, err)
@@ -132,13 +154,6 @@ func (k *client) ofNode(ctx context.Context, node string) (out []ending, err err
 	}
 	for _, a := range accounts.Items {
 		out = append(out, endingOf("ServiceAccount", k.core.ServiceAccounts(a.Namespace), a.ObjectMeta))
-	}
-	secrets, err := k.core.Secrets(metav1.NamespaceAll).List(ctx, opts)
-	if err != nil {
-		return nil, k.fail(ctx, "listing the Secrets that tokens of "+node+" are bound to", err)
-	}
-	for _, s := range secrets.Items {
-		out = append(out, endingOf("Secret", k.core.Secrets(s.Namespace), s.ObjectMeta))
 	}
 	return out, nil
 }

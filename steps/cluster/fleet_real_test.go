@@ -48,7 +48,7 @@ func TestFleet(t *testing.T) {
 	}
 	p.fleetPod(ctx, jobs)
 	p.fleetRights(ctx)
-	for _, command := range []string{"doctor", "leave", "verify"} {
+	for _, command := range []string{"doctor", "leave", "verify", "older", "older-leave"} {
 		text, err := os.ReadFile(filepath.Join(filepath.FromSlash("../../cmd/nodejoin/internal/fleet/testdata"),
 			command+".yaml"))
 		p.must(err)
@@ -59,16 +59,78 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	p.commandRights(ctx)
+	p.olderRights(ctx)
+}
+
+// fleetToken is a token of an account of a fleet, and a kubeconfig with it.
+func (p *controlPlane) fleetToken(ctx context.Context, name string) (token, kubeconfig string) {
+	t, err := p.admin.CoreV1().ServiceAccounts("fleets").CreateToken(ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
+	p.must(err)
+	return t.Status.Token, p.writeKubeconfig(name, &clientcmdapi.AuthInfo{Token: t.Status.Token})
 }
 
 // fleetAccount opens the API server as an account of a fleet.
 func (p *controlPlane) fleetAccount(ctx context.Context, name string) (kube.API, kubernetes.Interface) {
-	token, err := p.admin.CoreV1().ServiceAccounts("fleets").CreateToken(ctx, name, &authenticationv1.TokenRequest{},
-		metav1.CreateOptions{})
+	token, kubeconfig := p.fleetToken(ctx, name)
+	a, err := Open(ctx, Config{Kubeconfig: kubeconfig})
 	p.must(err)
-	a, err := Open(ctx, Config{Kubeconfig: p.writeKubeconfig(name, &clientcmdapi.AuthInfo{Token: token.Status.Token})})
+	return a, p.as(rest.Config{BearerToken: token})
+}
+
+// olderRights joins a Node of an API server that says it is 1.30 as the ServiceAccount of a fleet, and leaves as that
+// of another: the Node has accounts and roles of its own there, and each run may touch those of its own Nodes only.
+func (p *controlPlane) olderRights(ctx context.Context) {
+	const node, other = "win-0", "elsewhere"
+	older := func(name string) kube.API {
+		_, kubeconfig := p.fleetToken(ctx, name)
+		a, err := Open(ctx, Config{Kubeconfig: p.saying("v1.30.4", kubeconfig)})
+		p.must(err)
+		return a
+	}
+	apply, leave := older("older"), older("older-leave")
+	admin, err := Open(ctx, Config{Kubeconfig: p.saying("v1.30.4", p.kubeconfig)})
 	p.must(err)
-	return a, p.as(rest.Config{BearerToken: token.Status.Token})
+	p.nodes(ctx, node, other)
+	own := func(node string) kube.ServiceAccount {
+		return kube.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-flannel", ClusterRole: "nodejoin:flannel",
+			Rules: []kube.Rule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+				{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}},
+			OwnNode: true, Node: node}
+	}
+	tokenOf := func(a kube.API, node string) error {
+		have, err := a.Node(ctx, node)
+		p.must(err)
+		token, _, err := a.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: "kube-system", Name: "nodejoin-flannel",
+			TTL: time.Hour, Node: node, UID: have.UID})
+		if t, _ := kube.ParseToken(token); err == nil && t.Account != "kube-system/"+kube.AccountOf("nodejoin-flannel", node) {
+			p.t.Errorf("the token of %s is of %s", node, t.Account)
+		}
+		return err
+	}
+	p.must(apply.EnsureServiceAccount(ctx, own(node)))
+	p.must(tokenOf(apply, node))
+	p.must(tokenOf(apply, node)) // the Secret that it is bound to exists
+	firstBoot := kube.FirstBoot(node)
+	firstBoot.Rules = own(node).Rules[:1]
+	p.must(admin.EnsureServiceAccount(ctx, firstBoot))
+	p.must(leave.EndTokens(ctx, node))
+	for _, left := range p.ofTestNode(ctx) {
+		if strings.Contains(left, node) || strings.Contains(left, "nodejoin-token-") {
+			p.t.Errorf("after the leave: %s", left)
+		}
+	}
+	p.must(admin.EnsureServiceAccount(ctx, own(other)))
+	p.must(tokenOf(admin, other))
+	for what, err := range map[string]error{
+		"a token of another Node":         tokenOf(apply, other),
+		"the accounts of another Node":    leave.EndTokens(ctx, other),
+		"an account, as one that applies": apply.EndTokens(ctx, other),
+	} {
+		if !errors.Is(err, kube.ErrForbidden) {
+			p.t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // commandRights makes the calls of other commands than apply as their ServiceAccounts. One that only reads may write
@@ -97,6 +159,10 @@ func (p *controlPlane) commandRights(ctx context.Context) {
 				Containers: []kube.Container{{Name: "a", Image: "a"}}})
 		}},
 		{"verify: its state", func() error { _, err := verify.PodState(ctx, own, "a"); return err }},
+		{"verify: a log", func() error { return unscheduled(second(verify.PodLog(ctx, own, "a"))) }},
+		{"verify: exec", func() error { return unscheduled(second(verify.Exec(ctx, own, "a", []string{"a"}))) }},
+		{"verify: a forwarded port", func() error { return unscheduled(verify.Forward(ctx, own, "a", 80)) }},
+		{"verify: metrics of a kubelet", func() error { return unscheduled(second(verify.NodeMetrics(ctx, node))) }},
 		{"verify: the end", func() error { return errors.Join(verify.EndPods(ctx, own), verify.EndNamespace(ctx, own)) }},
 		{"leave: Lease", func() error {
 			_, err := leave.TakeLease(ctx, lease, "")
@@ -118,6 +184,10 @@ func (p *controlPlane) commandRights(ctx context.Context) {
 		"doctor: Cordon":      doctor.Cordon(ctx, testNode, "x"),
 		"doctor: a namespace": doctor.MakeNamespace(ctx, kube.Namespace{Name: "x"}),
 		"doctor: Lease":       second(doctor.TakeLease(ctx, lease, "")),
+		"doctor: a log":       second(doctor.PodLog(ctx, "fleets", "prod-0-abcde")),
+		"doctor: exec":        second(doctor.Exec(ctx, "fleets", "prod-0-abcde", []string{"a"})),
+		"doctor: forward":     doctor.Forward(ctx, "fleets", "prod-0-abcde", 80),
+		"doctor: metrics":     second(doctor.NodeMetrics(ctx, testNode)),
 		"verify: Cordon":      verify.Cordon(ctx, testNode, "x"),
 		"leave: a namespace":  leave.MakeNamespace(ctx, kube.Namespace{Name: "x"}),
 	} {
@@ -160,10 +230,8 @@ func (p *controlPlane) fleetPod(ctx context.Context, jobs *Jobs) {
 
 // fleetRights makes the calls of a run as the ServiceAccount of the fleet.
 func (p *controlPlane) fleetRights(ctx context.Context) {
-	token, err := p.admin.CoreV1().ServiceAccounts("fleets").CreateToken(ctx, "prod", &authenticationv1.TokenRequest{},
-		metav1.CreateOptions{})
-	p.must(err)
-	conf := Config{Kubeconfig: p.writeKubeconfig("fleet", &clientcmdapi.AuthInfo{Token: token.Status.Token})}
+	token, kubeconfig := p.fleetToken(ctx, "prod")
+	conf := Config{Kubeconfig: kubeconfig}
 	a, err := Open(ctx, conf)
 	p.must(err)
 	jobs, err := OpenJobs(ctx, conf)
@@ -239,7 +307,7 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 			p.t.Errorf("%s: %v", what, err)
 		}
 	}
-	own := p.as(rest.Config{BearerToken: token.Status.Token})
+	own := p.as(rest.Config{BearerToken: token})
 	for what, err := range map[string]error{
 		"reading Secrets of kube-system": second(own.CoreV1().Secrets("kube-system").Get(ctx, "x", metav1.GetOptions{})),
 		"reading its keys":               second(own.CoreV1().Secrets("fleets").Get(ctx, "prod-ssh", metav1.GetOptions{})),
@@ -256,6 +324,18 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 			p.t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// unscheduled is nil for the error of a call that the API server allowed, and could not pass on to a kubelet: the Nodes
+// of the test have none.
+func unscheduled(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("a kubelet has answered, and there is none")
+	case errors.Is(err, kube.ErrForbidden) || strings.Contains(strings.ToLower(err.Error()), "forbidden"):
+		return err
+	}
+	return nil
 }
 
 func second[T any](_ T, err error) error { return err }

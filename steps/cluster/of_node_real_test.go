@@ -30,7 +30,7 @@ import (
 func TestAccountOfNode(t *testing.T) {
 	p := startControlPlane(t, "--disable-admission-plugins=ValidatingAdmissionPolicy",
 		"--runtime-config=admissionregistration.k8s.io/v1/validatingadmissionpolicies=false")
-	older := p.saying("v1.30.4")
+	older := p.saying("v1.30.4", p.kubeconfig)
 	for i, c := range []struct{ name, kubeconfig, bound string }{
 		{"no ValidatingAdmissionPolicy", p.kubeconfig, "Node"},
 		{"1.30", older, "Secret"},
@@ -125,10 +125,11 @@ func (p *controlPlane) ofTestNode(ctx context.Context) (out []string) {
 	return kept
 }
 
-// saying is the kubeconfig of the same API server behind a proxy that answers with another version.
-func (p *controlPlane) saying(gitVersion string) (kubeconfig string) {
+// saying is a kubeconfig for the same API server behind a proxy that answers with another version. The proxy is the
+// user of the kubeconfig.
+func (p *controlPlane) saying(gitVersion, kubeconfig string) (older string) {
 	p.t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	p.must(err)
 	transport, err := rest.TransportFor(cfg)
 	p.must(err)
@@ -151,12 +152,12 @@ func (p *controlPlane) saying(gitVersion string) (kubeconfig string) {
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	p.t.Cleanup(s.Close)
-	text, err := clientcmd.LoadFromFile(p.kubeconfig)
+	text, err := clientcmd.LoadFromFile(kubeconfig)
 	p.must(err)
 	for _, c := range text.Clusters {
 		c.Server = s.URL
 	}
-	kubeconfig = p.path("older.kubeconfig")
-	p.must(clientcmd.WriteToFile(*text, kubeconfig))
-	return kubeconfig
+	older = kubeconfig + ".older"
+	p.must(clientcmd.WriteToFile(*text, older))
+	return older
 }

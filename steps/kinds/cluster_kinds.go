@@ -126,7 +126,8 @@ type ServiceAccount struct {
 	Node        string      `json:"node,omitempty"`
 }
 
-func (s *ServiceAccount) want() kube.ServiceAccount {
+// Account is what the step wants.
+func (s *ServiceAccount) Account() kube.ServiceAccount {
 	return kube.ServiceAccount{Namespace: s.Namespace, Name: s.Name, ClusterRole: s.ClusterRole, Rules: s.Rules,
 		OwnNode: s.OwnNode, Node: s.Node}
 }
@@ -136,7 +137,7 @@ func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env)
 		return steps.Change{}, &steps.Error{Code: steps.CodeInvalid, Summary: "incomplete service account",
 			Detail: "namespace, name and cluster_role must be set"}
 	}
-	have, err := r.ServiceAccount(ctx, s.want())
+	have, err := r.ServiceAccount(ctx, s.Account())
 	if err != nil || len(have.Missing) == 0 {
 		return steps.Change{}, err
 	}
@@ -144,7 +145,7 @@ func (s *ServiceAccount) Check(ctx context.Context, r kube.Reader, e *steps.Env)
 }
 
 func (s *ServiceAccount) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	return steps.Outcome{}, a.EnsureServiceAccount(ctx, s.want())
+	return steps.Outcome{}, a.EnsureServiceAccount(ctx, s.Account())
 }
 
 // ServiceAccountToken mints a token (output "token", sensitive) each time it runs; see only_if.
@@ -254,7 +255,7 @@ func (s *ServiceAccountToken) rendered(to steps.RenderFor) (steps.Rendering, err
 // rendered is the account with its role and binding, as steps/cluster creates them.
 func (s *ServiceAccount) rendered(to steps.RenderFor) (steps.Rendering, error) {
 	if s.OwnNode && s.Node != "" {
-		own := s.want().OfNode()
+		own := s.Account().OfNode()
 		out, err := (&ServiceAccount{Namespace: own.Namespace, Name: own.Name, ClusterRole: own.ClusterRole,
 			Rules: own.Rules}).rendered(to)
 		shared := *s

@@ -22,9 +22,6 @@ const (
 	defaultTTL = time.Hour
 )
 
-// accessNamespace has the account, beside the bootstrap token that its token is bound to.
-const accessNamespace = "kube-system"
-
 // bindsToNodes is the first version that binds tokens to Nodes. Before it, nodejoin makes a Secret for that, and who
 // may create Secrets there could make itself a token of any account.
 var bindsToNodes = semver.MustParse("1.31.0-0")
@@ -58,8 +55,8 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	if err != nil {
 		return err
 	}
-	account := kube.ServiceAccount{Namespace: accessNamespace, Name: "nodejoin-first-boot." + n.Name,
-		ClusterRole: "nodejoin:first-boot:" + n.Name, Node: n.Name, Rules: rules(n.Name, token.ID, accounts)}
+	account := kube.FirstBoot(n.Name)
+	account.Rules = rules(n.Name, token.ID, accounts)
 	if err := api.EnsureServiceAccount(ctx, account); err != nil {
 		return err
 	}
@@ -111,8 +108,7 @@ func ready(ctx context.Context, api kube.API, n plan.Node) (accounts []string, e
 			accounts = append(accounts, t.Name)
 		}
 		if a, ok := kinds.As[kinds.ServiceAccount](s); ok {
-			err = api.EnsureServiceAccount(ctx, kube.ServiceAccount{Namespace: a.Namespace, Name: a.Name,
-				ClusterRole: a.ClusterRole, Rules: a.Rules, OwnNode: a.OwnNode, Node: a.Node})
+			err = api.EnsureServiceAccount(ctx, a.Account())
 		}
 		if m, ok := kinds.As[kinds.Manifest](s); ok {
 			err = present(ctx, api, *m)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -124,6 +125,19 @@ func TestRender(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantGolden(t, other, command+".yaml")
+	}
+	// Nodes of an older API server have accounts of their own.
+	older := maps.Clone(files)
+	older["a.join.hcl"] = strings.Replace(planText, "1.36.3", "1.30.14", 1)
+	for command, name := range map[string]string{"apply": "older", "leave": "older-leave"} {
+		c, dir, read := load(t, older)
+		o := options
+		o.Command, o.Name, o.Drift = command, name, ""
+		other, err := New(o, c, dir, read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantGolden(t, other, name+".yaml")
 	}
 	objects, err := f.Objects()
 	if err != nil {
@@ -247,6 +261,8 @@ func TestSecretsAreInNoConfigMap(t *testing.T) {
 func TestRightsToDeleteNodes(t *testing.T) {
 	moved := planText + "moved {\n from = \"old\"\n to = \"win-0\"\n}\n"
 	restored := strings.Replace(planText, "count = 3", "count = 3\n on_failure = \"rollback\"", 1)
+	const own = `"nodejoin:first-boot:win-0","nodejoin:first-boot:win-1","nodejoin:first-boot:win-2"`
+	ends := map[string]string{planText: own, moved: `"nodejoin:first-boot:old",` + own, restored: own}
 	for text, may := range map[string]bool{planText: false, moved: true, restored: true} {
 		c, dir, read := load(t, map[string]string{"a.join.hcl": text, "files/settings.yaml": settings})
 		f, err := New(options, c, dir, read)
@@ -259,6 +275,8 @@ func TestRightsToDeleteNodes(t *testing.T) {
 			`{apiGroups: [""], resources: ["serviceaccounts"], verbs: ["list"]}`,
 			`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterrolebindings"], verbs: ["list"]}`,
 			`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["list"]}`,
+			`{apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], resourceNames: [` + ends[text] +
+				`], verbs: ["delete"]}`,
 		} {
 			if slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.String() == rule }) != may {
 				t.Errorf("rule %s: %v in\n%s", rule, !may, text)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -73,10 +74,13 @@ func rules(p *plan.Compiled, command string) []Rule {
 	case "verify":
 		return slices.Concat(reads, verifies)
 	case "leave":
-		r.deletedNodes()
+		r.deletedNodes(p)
 		return slices.Concat(reads, leaves, r.list())
 	}
 	for _, n := range p.Nodes {
+		for _, own := range ownAccounts(p, n, n.Name) {
+			r.ownAccount(own)
+		}
 		for _, s := range n.Steps {
 			if t, ok := kinds.As[kinds.ServiceAccountToken](s); ok {
 				r.token(*t, n.Name)
@@ -101,7 +105,7 @@ func rules(p *plan.Compiled, command string) []Rule {
 	}
 	restores := func(n plan.Node) bool { return n.OnFailure == "rollback" } // a first join, too
 	if len(p.Moved) > 0 || slices.ContainsFunc(p.Nodes, restores) {
-		r.deletedNodes()
+		r.deletedNodes(p)
 	}
 	return append(slices.Clone(everyRun), r.list()...)
 }
@@ -122,14 +126,55 @@ func (r *rights) add(group, resource, name string, verbs ...string) {
 	r.named[k] = append(r.named[k], name)
 }
 
-// deletedNodes is for Nodes that a run deletes, with the Secrets that their tokens are bound to. A run also asks
-// whether such a Node has an account and a role of its own.
-func (r *rights) deletedNodes() {
+// deletedNodes is for Nodes that a run deletes, with the Secrets that their tokens are bound to, and the accounts and
+// roles that such a Node has for itself.
+func (r *rights) deletedNodes(p *plan.Compiled) {
 	r.add("", "nodes", "", "delete")
 	r.add("", "secrets", "", "delete", "list")
 	r.add("", "serviceaccounts", "", "list")
 	r.add(rbac, "clusterroles", "", "list")
 	r.add(rbac, "clusterrolebindings", "", "list")
+	for _, n := range p.Nodes {
+		r.endsWith(n.Name, ownAccounts(p, n, n.Name))
+		for from, to := range p.Moved {
+			if to == n.Name {
+				r.endsWith(from, ownAccounts(p, n, from))
+			}
+		}
+	}
+}
+
+// endsWith is for what a Node has for itself.
+func (r *rights) endsWith(node string, accounts []kube.ServiceAccount) {
+	for _, own := range append(accounts, kube.FirstBoot(node)) {
+		r.add("", "serviceaccounts", own.Name, "delete")
+		r.add(rbac, "clusterrolebindings", own.Binding(), "delete")
+		if strings.HasSuffix(own.ClusterRole, ":"+node) { // else it is not made for the Node
+			r.add(rbac, "clusterroles", own.ClusterRole, "delete")
+		}
+	}
+}
+
+// nodeTokens is the version of API servers from which on tokens are bound to Nodes (as steps/cluster has it).
+var nodeTokens = semver.MustParse("1.31.0-0")
+
+// ownAccounts are the accounts that a node has for itself under a name, if the API server may be too old to limit
+// shared ones: no node is newer than its API server.
+func ownAccounts(p *plan.Compiled, n plan.Node, name string) (out []kube.ServiceAccount) {
+	if p.Cluster == nil {
+		return nil
+	}
+	v, err := semver.NewVersion(cmp.Or(p.Cluster.ServerVersion, p.Cluster.Version))
+	if err != nil || !v.LessThan(nodeTokens) {
+		return nil
+	}
+	for _, s := range n.Steps {
+		if a, ok := kinds.As[kinds.ServiceAccount](s); ok && a.OwnNode && a.Node != "" {
+			a.Node = name
+			out = append(out, a.Account().OfNode())
+		}
+	}
+	return out
 }
 
 // token is for a token of a ServiceAccount. Whether the node has an account of its own is asked first.
@@ -138,6 +183,20 @@ func (r *rights) token(t kinds.ServiceAccountToken, node string) {
 	if !t.Unbound {
 		r.add("", "serviceaccounts", kube.AccountOf(t.Name, node), "get")
 	}
+}
+
+// ownAccount is for an account of one Node, which becomes the owner of it.
+func (r *rights) ownAccount(a kube.ServiceAccount) {
+	r.add("", "serviceaccounts", a.Name, "get", "patch")
+	r.add("", "serviceaccounts/token", a.Name, "create")
+	r.add("", "serviceaccounts", "", "list")
+	r.add(rbac, "clusterroles", a.ClusterRole, "bind", "get")
+	r.add(rbac, "clusterroles", "", "list")
+	if len(a.Rules) > 0 {
+		r.add(rbac, "clusterroles", a.ClusterRole, "patch", "update")
+	}
+	r.add(rbac, "clusterrolebindings", a.Binding(), "get", "patch", "update")
+	r.add(rbac, "clusterrolebindings", "", "list")
 }
 
 // account is for the ServiceAccount of a program on nodes, and its role.
@@ -155,8 +214,7 @@ func (r *rights) account(a kinds.ServiceAccount) {
 			Names: held.ResourceNames, Verbs: held.Verbs})
 	}
 	r.add(rbac, "clusterrolebindings", "", "create")
-	binding := strings.Join([]string{"nodejoin", a.Namespace, a.Name, a.ClusterRole}, ":") // as steps/cluster names it
-	r.add(rbac, "clusterrolebindings", binding, "get", "update")
+	r.add(rbac, "clusterrolebindings", a.Account().Binding(), "get", "update")
 	if a.OwnNode {
 		for _, m := range kube.OwnNode(a.Namespace, a.Name) {
 			r.object(m)
