@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -78,7 +77,7 @@ func rules(p *plan.Compiled, command string) []Rule {
 		return slices.Concat(reads, leaves, r.list())
 	}
 	for _, n := range p.Nodes {
-		for _, own := range ownAccounts(p, n, n.Name) {
+		for _, own := range ownAccounts(n, n.Name) {
 			r.ownAccount(own)
 		}
 		for _, s := range n.Steps {
@@ -135,10 +134,10 @@ func (r *rights) deletedNodes(p *plan.Compiled) {
 	r.add(rbac, "clusterroles", "", "list")
 	r.add(rbac, "clusterrolebindings", "", "list")
 	for _, n := range p.Nodes {
-		r.endsWith(n.Name, ownAccounts(p, n, n.Name))
+		r.endsWith(n.Name, ownAccounts(n, n.Name))
 		for from, to := range p.Moved {
 			if to == n.Name {
-				r.endsWith(from, ownAccounts(p, n, from))
+				r.endsWith(from, ownAccounts(n, from))
 			}
 		}
 	}
@@ -155,19 +154,9 @@ func (r *rights) endsWith(node string, accounts []kube.ServiceAccount) {
 	}
 }
 
-// nodeTokens is the version of API servers from which on tokens are bound to Nodes (as steps/cluster has it).
-var nodeTokens = semver.MustParse("1.31.0-0")
-
-// ownAccounts are the accounts that a node has for itself under a name, if the API server may be too old to limit
-// shared ones: no node is newer than its API server.
-func ownAccounts(p *plan.Compiled, n plan.Node, name string) (out []kube.ServiceAccount) {
-	if p.Cluster == nil {
-		return nil
-	}
-	v, err := semver.NewVersion(cmp.Or(p.Cluster.ServerVersion, p.Cluster.Version))
-	if err != nil || !v.LessThan(nodeTokens) {
-		return nil
-	}
+// ownAccounts are the accounts that a node has for itself under a name, where the plan reckons with API servers that
+// cannot limit shared ones.
+func ownAccounts(n plan.Node, name string) (out []kube.ServiceAccount) {
 	for _, s := range n.Steps {
 		if a, ok := kinds.As[kinds.ServiceAccount](s); ok && a.OwnNode && a.Node != "" {
 			a.Node = name
