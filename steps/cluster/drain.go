@@ -27,23 +27,28 @@ const listLimit = 500
 
 // Nodes lists all Nodes.
 func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
-	out, _, err := k.listNodes(ctx)
-	return out, err
+	list, _, err := k.listNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]kube.Node, 0, len(list))
+	for i := range list {
+		out = append(out, k.nodeOf(&list[i]))
+	}
+	slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // listNodes also returns the version of the list, from which on it can be watched.
-func (k *client) listNodes(ctx context.Context) (out []kube.Node, version string, err error) {
+func (k *client) listNodes(ctx context.Context) (out []corev1.Node, version string, err error) {
 	o := metav1.ListOptions{Limit: listLimit}
 	for {
 		list, err := k.core.Nodes().List(ctx, o)
 		if err != nil {
 			return nil, "", k.fail(ctx, "listing the Nodes", err)
 		}
-		for i := range list.Items {
-			out = append(out, k.nodeOf(&list.Items[i]))
-		}
+		out = append(out, list.Items...)
 		if o.Continue = list.Continue; o.Continue == "" {
-			slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
 			return out, list.ResourceVersion, nil
 		}
 	}
@@ -160,10 +165,10 @@ func nodePatch(n *corev1.Node, annotations, spec map[string]any) any {
 // schedulable reads a Node and sends the merge patch that want returns, none for nil. If another writer, such
 // as a heartbeat, comes in between, it reads again.
 func (k *client) schedulable(ctx context.Context, what, node string, want func(*corev1.Node) any) error {
-	k.nodes.wrote(node)
-	return k.fail(ctx, what, retryConflict(func() error {
-		n, err := k.core.Nodes().Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
+	done := k.nodes.write(node)
+	var n *corev1.Node
+	err := retryConflict(func() (err error) {
+		if n, err = k.core.Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
 			return err
 		}
 		patch := want(n)
@@ -174,9 +179,11 @@ func (k *client) schedulable(ctx context.Context, what, node string, want func(*
 		if err != nil {
 			return err
 		}
-		_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+		n, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
 		return err
-	}))
+	})
+	done(n, err)
+	return k.fail(ctx, what, err)
 }
 
 // DeleteNode deletes a Node by name and UID.
@@ -185,7 +192,7 @@ func (k *client) DeleteNode(ctx context.Context, name, uid string) error {
 	if uid == "" {
 		return fmt.Errorf("%s: %w: its UID is not known", what, kube.ErrChanged)
 	}
-	k.nodes.wrote(name)
+	k.nodes.write(name)(nil, nil)
 	id := types.UID(uid)
 	err := k.core.Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &id}})
 	if apierrors.IsConflict(err) && !isForeign(err) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"strings"
@@ -48,8 +49,11 @@ func answer(r rest.Result) ([]byte, error) {
 
 // Node reads one Node, or takes it from the list of all.
 func (k *client) Node(ctx context.Context, name string) (kube.Node, error) {
-	if n, ok := k.nodes.find(ctx, name); ok {
-		return n, nil
+	switch n, ok := k.nodes.find(ctx, name); {
+	case ok && n == nil:
+		return kube.Node{}, fmt.Errorf("reading the Node %s: %w", name, fs.ErrNotExist)
+	case ok:
+		return *n, nil
 	}
 	n, err := k.core.Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -145,8 +149,9 @@ func (k *client) setMetadata(ctx context.Context, node, field string, set map[st
 	if err != nil {
 		return err
 	}
-	k.nodes.wrote(node)
-	_, err = k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+	done := k.nodes.write(node)
+	n, err := k.core.Nodes().Patch(ctx, node, types.MergePatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+	done(n, err)
 	return err
 }
 
@@ -160,8 +165,9 @@ var conflictPace = wait.Backoff{Steps: 12, Duration: 10 * time.Millisecond, Fact
 // list is unchanged since it was read, and is built again if another writer changed it; writers of other
 // fields (heartbeats) do not matter.
 func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.Taint) error {
-	k.nodes.wrote(node)
+	done := k.nodes.write(node)
 	var before []json.RawMessage
+	var written *corev1.Node
 	conflict := func(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errTaintsChanged) }
 	err := retry.OnError(conflictPace, conflict, func() error {
 		have, err := k.rawTaints(ctx, node)
@@ -171,6 +177,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 		before = have
 		want, changed, err := mergeTaints(have, set, remove)
 		if err != nil || !changed {
+			written = &corev1.Node{} // of no version
 			return err
 		}
 		// A test against null succeeds if the list is absent (RFC 6902 in the API server).
@@ -178,7 +185,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 		if err != nil {
 			return err
 		}
-		_, err = k.core.Nodes().Patch(ctx, node, types.JSONPatchType, b, metav1.PatchOptions{FieldManager: k.manager})
+		written, err = k.core.Nodes().Patch(ctx, node, types.JSONPatchType, b, metav1.PatchOptions{FieldManager: k.manager})
 		if !apierrors.IsInvalid(err) {
 			return err
 		}
@@ -189,6 +196,7 @@ func (k *client) SetTaints(ctx context.Context, node string, set, remove []kube.
 		}
 		return err
 	})
+	done(written, err)
 	return k.fail(ctx, "tainting the Node "+node, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"nodejoin/steps/kube"
@@ -18,51 +19,104 @@ const (
 	watchFor = 15 * time.Second
 )
 
-// nodeList serves the Nodes of a run over many machines: from one list, which a watch keeps current. A Node that this
-// run writes is read by itself from then on, so that it shows what was written; so is one that the list does not have.
+// nodeList serves the Nodes of a run over many machines: from one list, which a watch keeps current. It also knows
+// which Nodes are not there yet. A Node that this run writes is read by itself until the list has what was written.
 // Without the right to watch, each Node is read by itself.
 type nodeList struct {
 	// all lists the Nodes, changes watches them from a version of the list on, and nodeOf is one of them.
-	all     func(ctx context.Context) (nodes []kube.Node, version string, err error)
+	all     func(ctx context.Context) (nodes []corev1.Node, version string, err error)
 	changes func(ctx context.Context, version string) (watch.Interface, error)
 	nodeOf  func(n *corev1.Node) kube.Node
 
 	mu      sync.Mutex
 	asked   map[string]bool
-	written map[string]bool
-	have    map[string]kube.Node // nil = not listed
-	off     bool                 // it cannot be listed or watched, or the run has ended
+	written map[string]*nodeWrites
+	have    map[string]listedNode // nil = not listed
+	off     bool                  // it cannot be listed or watched, or the run has ended
 	stop    context.CancelFunc
 	watches sync.WaitGroup
 }
 
-// find returns a Node that the list has.
-func (l *nodeList) find(ctx context.Context, name string) (n kube.Node, ok bool) {
+type listedNode struct {
+	kube.Node
+	version string // its resourceVersion
+}
+
+// nodeWrites are what this run writes of a Node.
+type nodeWrites struct {
+	running int
+	unknown bool   // a write failed: it may have been done all the same
+	version string // of the Node after the last; "" = none is done
+}
+
+// in reports whether the list has all writes.
+func (w *nodeWrites) in(n listedNode, listed bool) bool {
+	switch {
+	case w == nil:
+		return true
+	case w.running > 0 || w.unknown:
+		return false
+	case w.version == "":
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(n.version, w.version)
+	return listed && err == nil && order >= 0
+}
+
+// find returns a Node as the list has it, nil for one that does not exist. ok is false if the list cannot say.
+func (l *nodeList) find(ctx context.Context, name string) (n *kube.Node, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asked == nil {
-		l.asked, l.written = map[string]bool{}, map[string]bool{}
+		l.asked = map[string]bool{}
 	}
 	l.asked[name] = true
-	if len(l.asked) <= fewNodes || l.off || l.written[name] {
-		return kube.Node{}, false
+	if len(l.asked) <= fewNodes || l.off {
+		return nil, false
 	}
 	if l.have == nil && !l.list(ctx) { // the others wait for it, too
 		l.off = ctx.Err() == nil
-		return kube.Node{}, false
+		return nil, false
 	}
-	n, ok = l.have[name]
-	return n, ok
+	have, listed := l.have[name]
+	if !l.written[name].in(have, listed) {
+		return nil, false
+	}
+	if !listed {
+		return nil, true
+	}
+	return &have.Node, true
 }
 
-// wrote notes that this run writes a Node.
-func (l *nodeList) wrote(name string) {
+// write notes that this run begins to write a Node. It calls the result with the Node as it is then, nil if it is not
+// known.
+func (l *nodeList) write(name string) (done func(n *corev1.Node, err error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.written == nil {
-		l.asked, l.written = map[string]bool{}, map[string]bool{}
+		l.written = map[string]*nodeWrites{}
 	}
-	l.written[name] = true
+	w := l.written[name]
+	if w == nil {
+		w = &nodeWrites{}
+		l.written[name] = w
+	}
+	w.running++
+	return func(n *corev1.Node, err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		w.running--
+		switch {
+		case err != nil || n == nil:
+			w.unknown = true
+			return
+		case n.ResourceVersion == "":
+			return // nothing had to be written
+		}
+		if order, err := resourceversion.CompareResourceVersion(n.ResourceVersion, w.version); err != nil || order > 0 {
+			w.version = n.ResourceVersion
+		}
+	}
 }
 
 // list lists the Nodes and begins to watch them.
@@ -77,9 +131,9 @@ func (l *nodeList) list(ctx context.Context) bool {
 		stop()
 		return false
 	}
-	l.have, l.stop = map[string]kube.Node{}, stop
-	for _, n := range nodes {
-		l.have[n.Name] = n
+	l.have, l.stop = map[string]listedNode{}, stop
+	for i := range nodes {
+		l.have[nodes[i].Name] = listedNode{l.nodeOf(&nodes[i]), nodes[i].ResourceVersion}
 	}
 	l.watches.Go(func() {
 		defer stop()
@@ -117,7 +171,7 @@ func (l *nodeList) take(w watch.Interface, version string) (last string, ok bool
 		l.mu.Lock()
 		switch e.Type {
 		case watch.Added, watch.Modified:
-			l.have[n.Name] = l.nodeOf(n)
+			l.have[n.Name] = listedNode{l.nodeOf(n), n.ResourceVersion}
 		case watch.Deleted:
 			delete(l.have, n.Name)
 		case watch.Bookmark, watch.Error:

@@ -21,16 +21,18 @@ import (
 type manyNodes struct {
 	t       *testing.T
 	refused bool // there is no right to watch
+	away    bool // it answers 503
 
 	mu      sync.Mutex
 	ready   map[string]bool
+	version map[string]int // of Nodes, from 2 on
 	asked   map[string]int // get, list, watch, patch
 	changes chan string    // names whose Node changes
 	over    chan bool      // ends the running watch: true = what it saw is too old
 }
 
 func newManyNodes(t *testing.T, nodes int) (*manyNodes, kube.API) {
-	m := &manyNodes{t: t, ready: map[string]bool{}, asked: map[string]int{}, changes: make(chan string),
+	m := &manyNodes{t: t, ready: map[string]bool{}, version: map[string]int{}, asked: map[string]int{}, changes: make(chan string),
 		over: make(chan bool)}
 	for i := range nodes {
 		m.ready[fmt.Sprintf("n%d", i)] = true
@@ -46,7 +48,7 @@ func (m *manyNodes) node(name string) corev1.Node {
 		status = corev1.ConditionTrue
 	}
 	return corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "2"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(2 + m.version[name])},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}}}
 }
 
@@ -59,6 +61,7 @@ func (m *manyNodes) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPatch:
 		m.asked["patch"]++
+		m.version[name]++
 	case r.URL.Path != path:
 		m.asked["get"]++
 	case watches:
@@ -71,9 +74,11 @@ func (m *manyNodes) answer(w http.ResponseWriter, r *http.Request) {
 	for n := range m.ready {
 		list.Items = append(list.Items, m.node(n))
 	}
-	one := m.node(name)
+	one, away := m.node(name), m.away
 	m.mu.Unlock()
 	switch {
+	case away:
+		status(w, 503, metav1.StatusReasonServiceUnavailable, "away")
 	case watches && m.refused:
 		status(w, 403, metav1.StatusReasonForbidden, "no")
 	case watches:
@@ -166,12 +171,16 @@ func TestManyNodes(t *testing.T) {
 	if _, err := a.Node(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no Node: %v", err)
 	}
-	m.want("one that is not listed", map[string]int{"get": 1})
+	m.want("one that is not listed", map[string]int{})
 	if err := a.SetLabels(t.Context(), "n4", map[string]string{"a": "b"}, nil); err != nil {
 		t.Error(err)
 	}
 	read("n4", "n5")
 	m.want("one that was written", map[string]int{"get": 1, "patch": 1})
+	m.sets(a, "n4", false)
+	m.knows(a, "n4")
+	read("n4")
+	m.want("one that was written, once the watch has it", map[string]int{})
 	m.over <- false
 	m.sets(a, "n6", false)
 	m.want("after the end of a watch", map[string]int{"watch": 1})
@@ -184,6 +193,97 @@ func TestManyNodes(t *testing.T) {
 	a.Close()
 	read("n8")
 	m.want("closed", map[string]int{"get": 1})
+}
+
+// knows waits until a Node is read without a request.
+func (m *manyNodes) knows(a kube.API, name string) {
+	m.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; {
+		m.mu.Lock()
+		m.asked = map[string]int{}
+		m.mu.Unlock()
+		_, err := a.Node(m.t.Context(), name)
+		m.mu.Lock()
+		asked := len(m.asked)
+		m.mu.Unlock()
+		if err == nil && asked == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("%s: %d requests, %v", name, asked, err)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
+}
+
+// TestManyNodesJoin: gates that wait for Nodes that are not there yet, and then for what was written of them, ask for
+// none by itself.
+func TestManyNodesJoin(t *testing.T) {
+	const hosts, looks = 50, 20
+	m, a := newManyNodes(t, 1)
+	absent := func() {
+		t.Helper()
+		for i := range hosts {
+			if _, err := a.Node(t.Context(), fmt.Sprintf("j%d", i)); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("j%d: %v, want that it is absent", i, err)
+			}
+		}
+	}
+	for range looks {
+		absent()
+	}
+	m.want("none is there", map[string]int{"get": fewNodes, "list": 1, "watch": 1})
+	m.over <- false // a watch ends, the next takes over
+	absent()
+	for i := range hosts {
+		m.sets(a, fmt.Sprintf("j%d", i), false)
+	}
+	m.want("they register", map[string]int{"watch": 1})
+	for i := range hosts {
+		name := fmt.Sprintf("j%d", i)
+		if err := a.SetLabels(t.Context(), name, map[string]string{"a": "b"}, nil); err != nil {
+			t.Error(err)
+		}
+		m.changes <- name
+	}
+	for i := range hosts {
+		m.knows(a, fmt.Sprintf("j%d", i))
+	}
+	for range looks {
+		for i := range hosts {
+			if n, err := a.Node(t.Context(), fmt.Sprintf("j%d", i)); err != nil || n.Ready {
+				t.Errorf("%+v, %v", n, err)
+			}
+		}
+	}
+	for i := range hosts {
+		m.sets(a, fmt.Sprintf("j%d", i), true)
+	}
+	m.want("they are Ready", map[string]int{})
+}
+
+// TestManyNodesUnknown: whether a Node is there is not answered from the list once that is lost.
+func TestManyNodesUnknown(t *testing.T) {
+	m, a := newManyNodes(t, 20)
+	for i := range 20 {
+		if _, err := a.Node(t.Context(), fmt.Sprintf("n%d", i)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.mu.Lock()
+	m.away = true
+	m.mu.Unlock()
+	m.over <- true
+	for end := time.Now().Add(10 * time.Second); ; {
+		_, err := a.Node(t.Context(), "none")
+		if errors.Is(err, kube.ErrUnreachable) {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
+			t.Fatalf("an API server that is away: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
 }
 
 // TestManyNodesWithoutWatch: without the right to watch each Node is read.
