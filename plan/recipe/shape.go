@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -113,7 +114,8 @@ func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
 
 // ofNode reports whether the step refers to the name or an address of its node.
 func ofNode(s steps.Spec) bool {
-	return steps.HasRef(s.Title) || slices.ContainsFunc(steps.ArgRefs(s.Args), func(ref string) bool {
-		return ref == nameValue || ref == addressValue || ref == address6Value
+	return steps.HasRef(s.Title) || slices.ContainsFunc([]string{nameRef, addressRef, address6Ref}, func(ref string) bool {
+		text := steps.MustArgs(ref).JSON()
+		return bytes.Contains(s.Args.JSON(), text[1:len(text)-1])
 	})
 }
