@@ -209,15 +209,6 @@ func (m *moduleCall) outputs(ctx *hcl.EvalContext) cty.Value {
 	return cty.ObjectVal(out)
 }
 
-// decodeResult evaluates an output, whose value it adds to out, or a check.
-func decodeResult(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, out map[string]cty.Value) {
-	if b.Type == "check" {
-		decodeCheck(sc, b, ctx)
-		return
-	}
-	_, out[b.Labels[0]] = decodeOutput(sc, b, ctx)
-}
-
 // inputs are the values for the module's variables, each with its place.
 func (m *moduleCall) inputs(ctx *hcl.EvalContext) (eval.ModuleInputs, bool) {
 	sc := m.moduleReader.Scope

@@ -62,6 +62,15 @@ func decodeOutput(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext) (Output, c
 	return o, v
 }
 
+// decodeResult evaluates an output, whose value it adds to out, or a check.
+func decodeResult(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext, out map[string]cty.Value) {
+	if b.Type == "check" {
+		decodeCheck(sc, b, ctx)
+		return
+	}
+	_, out[b.Labels[0]] = decodeOutput(sc, b, ctx)
+}
+
 // decodeCheck judges a check block.
 func decodeCheck(sc *eval.Scope, b *hcl.Block, ctx *hcl.EvalContext) {
 	s := sc.Section(Root("check"), b, ctx)
