@@ -30,13 +30,12 @@ type compiler struct {
 	objects *rule.Objects
 
 	// What is the same for many nodes, or many times for one.
-	shapes map[string]*shape
+	shapes map[shapeKey]*shape
 	orders map[string][]int // of steps, see orderOf
 	shared map[sharedSteps][]*block.Step
 
 	// Room that each node uses again.
 	index     map[string]int
-	extra     int // the most steps that step blocks gave one
 	unordered []steps.Spec
 	orderKey  []byte
 }
@@ -58,7 +57,7 @@ func newCompiler(p *Plan) *compiler {
 	d := &block.Plan{Scope: scope, Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
 		lock: p.locked, lockFile: p.lockAt, path: p.path, implied: map[string]*block.Artifact{},
-		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[string]*shape{}, orders: map[string][]int{},
+		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[shapeKey]*shape{}, orders: map[string][]int{},
 		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
 }
 
@@ -67,6 +66,9 @@ type sharedSteps struct {
 	block *block.StepBlock
 	os    string
 }
+
+// shapeKey is equal for machines that share a shape. The agent depends on the connection.
+type shapeKey struct{ connection, recipe string }
 
 // shape is the recipe of machines that differ in name and address only, with what
 // is the same for all of them. Nodes of one block mostly have one.

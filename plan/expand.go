@@ -35,7 +35,7 @@ type expansion struct {
 // expand makes the ordered steps of a machine.
 func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	before := c.Errors()
-	specs, shape := c.recipe(m, c.extra)
+	specs, shape := c.recipe(m)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
 		index: c.index, origins: map[string]*block.Step{},
 		groups: map[string][]string{}, skipped: map[string]bool{}}
@@ -44,7 +44,6 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 		x.index[s.ID] = i
 	}
 	x.addBlocks(blocks)
-	c.extra = max(c.extra, len(x.specs)-x.recipe)
 	x.link()
 	order := x.order()
 	rule.ApplyExpanded(c.Plan, &rule.Expanded{Machine: m, Given: x.specs[x.recipe:], Origins: x.origins,
@@ -53,11 +52,11 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 		return
 	}
 	x.tellOthers()
-	c.unordered = append(c.unordered[:0], x.specs...)
-	for i, j := range order {
-		x.specs[i] = c.unordered[j]
+	m.Steps = slices.Grow(m.Steps, len(order))
+	for _, j := range order {
+		m.Steps = append(m.Steps, x.specs[j])
 	}
-	m.Steps = x.specs
+	c.unordered = x.specs
 }
 
 // tellOthers tells each step that gives the Node labels or taints which the others give it, so that it does not

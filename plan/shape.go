@@ -11,9 +11,9 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// recipe returns the steps that make the machine a node of the cluster, and their shape; none,
+// recipe returns the steps that make the machine a node of the cluster, until the next call, and their shape; none,
 // reported, if it cannot be one.
-func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
+func (c *compiler) recipe(m *block.Machine) ([]steps.Spec, *shape) {
 	if c.Cluster == nil {
 		s := &shape{made: rule.Made{}}
 		specs := recipe.SettingSteps(recipe.Input{Node: m.Name, OS: m.OS, ManagementIP: m.IP, Settings: m.RecipeSettings,
@@ -31,8 +31,8 @@ func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
 		return nil, &shape{}
 	}
 	in.Bundled = c.bundled(m)
-	key, err := recipe.ShapeKey(in)
-	key = m.Connection.Type + " " + key // on which the agent depends
+	text, err := recipe.ShapeKey(in)
+	key := shapeKey{m.Connection.Type, text}
 	s := c.shapes[key]
 	if err == nil && s == nil {
 		err = recipe.Check(in)
@@ -49,7 +49,7 @@ func (c *compiler) recipe(m *block.Machine, spare int) ([]steps.Spec, *shape) {
 	}
 	var specs []steps.Spec
 	if err == nil {
-		specs, err = s.Expand(recipe.Own{Node: m.Name, Address: m.IP, Address6: m.IP6}, spare)
+		specs, err = s.Expand(c.unordered[:0], recipe.Own{Node: m.Name, Address: m.IP, Address6: m.IP6})
 	}
 	if err != nil {
 		c.noRecipe(m, err)

@@ -8,5 +8,5 @@ func Expand(in Input) ([]steps.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Expand(Own{in.Node, in.ManagementIP, in.ManagementIP6}, 0)
+	return s.Expand(nil, Own{in.Node, in.ManagementIP, in.ManagementIP6})
 }

@@ -84,10 +84,9 @@ func (s *Shape) Steps() []steps.Spec { return s.specs }
 // IsDNS1123Subdomain).
 var nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// Expand returns the steps of one node, in an order in which they can run: each step comes after those that
-// its After names. The steps share their After and the texts of their Args with other nodes. The result has
-// capacity for spare more steps.
-func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
+// Expand appends the steps of one node to a list, in an order in which they can run: each step comes after those that
+// its After names. The steps share their After and the texts of their Args with other nodes.
+func (s *Shape) Expand(to []steps.Spec, own Own) ([]steps.Spec, error) {
 	if !nodeName.MatchString(own.Node) {
 		return nil, fmt.Errorf("node name %q: the name of a Node consists of lower-case letters, digits, '-' and '.'",
 			own.Node)
@@ -97,7 +96,7 @@ func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
 			return nil, fmt.Errorf("management address of %s: %w", own.Node, err)
 		}
 	}
-	out := append(make([]steps.Spec, 0, len(s.specs)+spare), s.specs...)
+	out := append(to, s.specs...)
 	values := map[string]string{nameValue: own.Node}
 	if own.Address != "" {
 		values[addressValue] = own.Address
@@ -106,8 +105,8 @@ func (s *Shape) Expand(own Own, spare int) ([]steps.Spec, error) {
 		values[address6Value] = own.Address6
 	}
 	for _, i := range s.holes {
-		out[i].Title = steps.Resolve(out[i].Title, values)
-		out[i].Args = out[i].Args.With(values)
+		spec := &out[len(to)+i]
+		spec.Title, spec.Args = steps.Resolve(spec.Title, values), spec.Args.With(values)
 	}
 	return out, nil
 }

@@ -29,7 +29,7 @@ func TestShape(t *testing.T) {
 	// As plain YAML most of these are not strings.
 	for i, name := range []string{"win-1", "123", "1e3", "true", "null", "0x1f", "a.b"} {
 		address := []string{"10.0.0.21", "10.1.2.3"}[i%2]
-		specs, err := s.Expand(Own{Node: name, Address: address}, 0)
+		specs, err := s.Expand(nil, Own{Node: name, Address: address})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,11 +69,11 @@ func TestShape(t *testing.T) {
 		t.Errorf("Expand changed the shape (%v)", err)
 	}
 	for _, name := range []string{"", "WIN-1", "a b", "a\"b", "-a", "a\x00b"} {
-		if specs, err := s.Expand(Own{Node: name}, 0); err == nil {
+		if specs, err := s.Expand(nil, Own{Node: name}); err == nil {
 			t.Errorf("%q is accepted as a name: %d steps", name, len(specs))
 		}
 	}
-	if specs, err := s.Expand(Own{Node: "a", Address: "10.0.0.1'"}, 0); err == nil {
+	if specs, err := s.Expand(nil, Own{Node: "a", Address: "10.0.0.1'"}); err == nil {
 		t.Errorf("an invalid address is accepted: %d steps", len(specs))
 	}
 }
