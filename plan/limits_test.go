@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +131,28 @@ func TestLargeLock(t *testing.T) {
 	if unused != 1 || diags.HasErrors() {
 		t.Fatalf("%.2000s", diags.Error())
 	}
+}
+
+// TestMemoryOfNodes: nodes of one kind share the texts of their steps, so that 10,000 of them take 300 MB at most, with
+// the garbage that Go leaves (see BenchmarkCompile).
+func TestMemoryOfNodes(t *testing.T) {
+	const nodes, most = 1000, 16 << 10
+	p, diags := plan.Load(manyNodes(t, nodes), plan.Options{Version: "0.1.0", Agent: testAgent})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	out, diags := p.Compile()
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(len(out.Nodes)); each > most {
+		t.Errorf("%d bytes for each node, want %d at most", each, most)
+	}
+	runtime.KeepAlive(p)
+	runtime.KeepAlive(out)
 }
