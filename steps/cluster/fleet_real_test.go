@@ -159,7 +159,7 @@ func (p *controlPlane) commandRights(ctx context.Context) {
 				Containers: []kube.Container{{Name: "a", Image: "a"}}})
 		}},
 		{"verify: its state", func() error { _, err := verify.PodState(ctx, own, "a"); return err }},
-		{"verify: a log", func() error { return unscheduled(second(verify.PodLog(ctx, own, "a"))) }},
+		{"verify: a log", func() error { return second(verify.PodLog(ctx, own, "a")) }},
 		{"verify: exec", func() error { return unscheduled(second(verify.Exec(ctx, own, "a", []string{"a"}))) }},
 		{"verify: a forwarded port", func() error { return unscheduled(verify.Forward(ctx, own, "a", 80)) }},
 		{"verify: metrics of a kubelet", func() error { return unscheduled(second(verify.NodeMetrics(ctx, node))) }},

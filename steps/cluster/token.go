@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodejoin/steps/kube"
@@ -69,9 +71,23 @@ func (k *client) tokenSecret(ctx context.Context, want kube.TokenRequest) (*core
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}}},
 		metav1.CreateOptions{FieldManager: k.manager})
 	if apierrors.IsAlreadyExists(err) {
-		made, err = secrets.Get(ctx, name, metav1.GetOptions{})
+		return k.secretNamed(ctx, want.Namespace, name)
 	}
 	return made, k.fail(ctx, what, err)
+}
+
+// secretNamed finds a Secret in a list: a run in a pod may not get those of kube-system.
+func (k *client) secretNamed(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	what := "reading the Secret " + namespace + "/" + name
+	list, err := k.core.Secrets(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+	if err != nil {
+		return nil, k.fail(ctx, what, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("%s: %w", what, fs.ErrNotExist)
+	}
+	return &list.Items[0], nil
 }
 
 // EndTokens deletes what tokens of the Node end with: the accounts of the Node alone with their roles, and the Secrets
