@@ -17,7 +17,7 @@ type Limits struct {
 	Memory uint64        // bytes of the heap of the whole process
 }
 
-// DefaultLimits are fifty times what a plan of 10,000 nodes takes in time, and ten times in memory.
+// DefaultLimits are thirty times what a plan of 10,000 nodes takes in time, and twenty times in memory.
 var DefaultLimits = Limits{Time: time.Minute, Memory: 4 << 30}
 
 // within runs the compilation and waits for it until a limit is reached; then it returns a diagnostic that points to
