@@ -133,8 +133,8 @@ func TestLargeLock(t *testing.T) {
 	}
 }
 
-// TestMemoryOfNodes: nodes of one kind share the texts of their steps, so that 10,000 of them take 300 MB at most, with
-// the garbage that Go leaves (see BenchmarkCompile).
+// TestMemoryOfNodes: nodes of one kind share the texts of their steps, so that 10,000 of them take 300 MB at most,
+// with the garbage that Go leaves (see BenchmarkCompile).
 func TestMemoryOfNodes(t *testing.T) {
 	const nodes, most = 1000, 16 << 10
 	p, diags := plan.Load(manyNodes(t, nodes), plan.Options{Version: "0.1.0", Agent: testAgent})

@@ -42,7 +42,8 @@ func TestResolveArgs(t *testing.T) {
 // TestArgsWith: references that are filled when the arguments are read stand in their JSON as those filled at once,
 // also within a spec, and the arguments that they come from keep theirs.
 func TestArgsWith(t *testing.T) {
-	args := steps.MustArgs(map[string]string{"text": "a" + steps.Ref("node.name") + steps.Ref("fact.a"), "plain": `\u0000 "`})
+	args := steps.MustArgs(map[string]string{"text": "a" + steps.Ref("node.name") + steps.Ref("fact.a"),
+		"plain": `\u0000 "`})
 	later := args.With(map[string]string{"node.name": "win-1"})
 	both := later.With(map[string]string{"fact.a": "x"})
 	for name, c := range map[string]struct {

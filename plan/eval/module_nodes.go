@@ -42,8 +42,8 @@ func namesNodes(e hcl.Expression, ctx *hcl.EvalContext) bool {
 
 // beforeNodes reports a value that was needed before the nodes were read.
 func (sc *Scope) beforeNodes(e hcl.Expression, what string) {
-	sc.Fail(e.Range(), "value known too late", "%s depends on an output of a module that names nodes, which has no value "+
-		"until all nodes are read. Such outputs can be named in steps, outputs and checks.", what)
+	sc.Fail(e.Range(), "value known too late", "%s depends on an output of a module that names nodes, which has no "+
+		"value until all nodes are read. Such outputs can be named in steps, outputs and checks.", what)
 }
 
 // ModuleOutputs are the outputs of one module, or of one element of its for_each.

@@ -113,7 +113,8 @@ func (s *Shape) Expand(to []steps.Spec, own Own) ([]steps.Spec, error) {
 
 // ofNode reports whether the step refers to the name or an address of its node.
 func ofNode(s steps.Spec) bool {
-	return steps.HasRef(s.Title) || slices.ContainsFunc([]string{nameRef, addressRef, address6Ref}, func(ref string) bool {
+	refs := []string{nameRef, addressRef, address6Ref}
+	return steps.HasRef(s.Title) || slices.ContainsFunc(refs, func(ref string) bool {
 		text := steps.MustArgs(ref).JSON()
 		return bytes.Contains(s.Args.JSON(), text[1:len(text)-1])
 	})

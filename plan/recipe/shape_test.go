@@ -35,7 +35,8 @@ func TestShape(t *testing.T) {
 		}
 		seen := 0
 		for _, x := range specs {
-			if bytes.Contains(x.Args.JSON(), []byte("node.name")) || bytes.Contains(x.Args.JSON(), []byte("node.management_ip")) ||
+			if bytes.Contains(x.Args.JSON(), []byte("node.name")) ||
+				bytes.Contains(x.Args.JSON(), []byte("node.management_ip")) ||
 				steps.HasRef(x.Title) {
 				t.Errorf("%s, %s: not filled: %s %s", name, x.ID, x.Title, x.Args.JSON())
 			}

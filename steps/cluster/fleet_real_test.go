@@ -103,7 +103,8 @@ func (p *controlPlane) olderRights(ctx context.Context) {
 		p.must(err)
 		token, _, err := a.ServiceAccountToken(ctx, kube.TokenRequest{Namespace: "kube-system", Name: "nodejoin-flannel",
 			TTL: time.Hour, Node: node, UID: have.UID})
-		if t, _ := kube.ParseToken(token); err == nil && t.Account != "kube-system/"+kube.AccountOf("nodejoin-flannel", node) {
+		want := "kube-system/" + kube.AccountOf("nodejoin-flannel", node)
+		if t, _ := kube.ParseToken(token); err == nil && t.Account != want {
 			p.t.Errorf("the token of %s is of %s", node, t.Account)
 		}
 		return err
@@ -326,8 +327,8 @@ func (p *controlPlane) fleetRights(ctx context.Context) {
 	}
 }
 
-// unscheduled is nil for the error of a call that the API server allowed, and could not pass on to a kubelet: the Nodes
-// of the test have none.
+// unscheduled is nil for the error of a call that the API server allowed, and could not pass on to a kubelet: the
+// Nodes of the test have none.
 func unscheduled(err error) error {
 	switch {
 	case err == nil:

@@ -32,8 +32,8 @@ type manyNodes struct {
 }
 
 func newManyNodes(t *testing.T, nodes int) (*manyNodes, kube.API) {
-	m := &manyNodes{t: t, ready: map[string]bool{}, version: map[string]int{}, asked: map[string]int{}, changes: make(chan string),
-		over: make(chan bool)}
+	m := &manyNodes{t: t, ready: map[string]bool{}, version: map[string]int{}, asked: map[string]int{},
+		changes: make(chan string), over: make(chan bool)}
 	for i := range nodes {
 		m.ready[fmt.Sprintf("n%d", i)] = true
 	}
