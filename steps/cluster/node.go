@@ -128,9 +128,10 @@ func (k *client) SetCondition(ctx context.Context, node string, c kube.Condition
 	if err != nil {
 		return err
 	}
-	k.nodes.wrote(node)
+	done := k.nodes.write(node)
 	err = k.core.rest.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").
 		Param("fieldManager", k.manager).Body(b).Do(ctx).Error()
+	done(nil, err)
 	return k.fail(ctx, "setting the condition "+c.Type+" of the Node "+node, err)
 }
 
