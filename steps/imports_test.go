@@ -18,10 +18,11 @@ var floors = map[string][]string{
 	"nodejoin/steps/preflight": {"steps", "steps/host"},
 	"nodejoin/steps/kinds": {"steps", "steps/event", "steps/host", "steps/kube", "steps/preflight", "steps/record",
 		"steps/wait"},
-	"nodejoin/steps/executor": {"steps", "steps/event", "steps/host", "steps/kube", "steps/record", "steps/wait"},
-	"nodejoin/steps/collect":  {"steps", "steps/executor", "steps/host", "steps/kinds", "steps/record"},
-	"nodejoin/steps/selftest": {"steps/host", "steps/selftest/loopback", "steps/wait"},
-	"nodejoin/steps/doctor":   {"steps", "steps/host", "steps/kinds", "steps/kube", "steps/preflight"},
+	"nodejoin/steps/executor":   {"steps", "steps/event", "steps/host", "steps/kube", "steps/record", "steps/wait"},
+	"nodejoin/steps/collect":    {"steps", "steps/executor", "steps/host", "steps/kinds", "steps/record"},
+	"nodejoin/steps/generalize": {"steps", "steps/executor", "steps/host", "steps/hostlock", "steps/record"},
+	"nodejoin/steps/selftest":   {"steps/host", "steps/selftest/loopback", "steps/wait"},
+	"nodejoin/steps/doctor":     {"steps", "steps/host", "steps/kinds", "steps/kube", "steps/preflight"},
 }
 
 // TestImports holds who may import what, for the whole module.

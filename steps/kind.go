@@ -75,6 +75,8 @@ type Kind struct {
 	Waits bool
 	// Finds: it changes nothing; its check reports findings.
 	Finds bool
+	// Image: what it makes is the same on every machine with the same arguments, so that an image may have it.
+	Image bool
 	// Restored: of a kind of the cluster, a rollback of the machine restores it, too.
 	Restored bool
 	// Ends: it comes after all other steps of a join. From it on the node is verified, takes

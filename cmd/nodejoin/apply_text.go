@@ -39,7 +39,7 @@ func (t *applyText) result(r applied) {
 			fmt.Fprintf(t.term.Out, "Removed the Node %s from the cluster.\n", ui.CleanLine(n.Node))
 		}
 	}
-	if t.planAt != "" && t.term.OutLimit() > 0 {
+	if t.planAt != "" && t.alone == nil && t.term.OutLimit() > 0 {
 		t.next(r)
 	}
 }

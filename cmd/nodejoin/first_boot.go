@@ -15,10 +15,11 @@ import (
 // firstBoot is what the commands of the first boot share with the others.
 func (a *app) firstBoot(execute runner) firstboot.App {
 	return firstboot.App{PlanFlags: a.planFlags, Load: a.loadFirstBoot, Exit: exit, Notice: a.term.Notice,
-		Out:    a.term.Out,
-		Usage:  func(c *cobra.Command, err error) error { return usageError{c, err} },
-		Failed: a.failed,
-		Apply:  func(r *firstboot.Run) firstboot.Apply { return a.applyAlone(execute, r) }}
+		Out:     a.term.Out,
+		Usage:   func(c *cobra.Command, err error) error { return usageError{c, err} },
+		Failed:  a.failed,
+		Apply:   func(r firstboot.Alone) firstboot.Apply { return a.applyAlone(execute, r) },
+		Approve: a.approve, Options: a.options, Say: a.term.Say}
 }
 
 // follow is what the command of a node that follows a plan shares with the others.

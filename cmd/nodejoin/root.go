@@ -49,7 +49,8 @@ each step checked, applied and verified. Running it again changes only what diff
 		newStatus(a), newHistory(a), newLogs(a), newGraph(a), newVersion(a))
 	root.AddCommand(newDoctor(a), newCheck(a), newVerify(a), newInit(a), newFmt(a), newRender(a), newOutput(a),
 		newShards(a), newLock(a), newMirror(a), newBundle(a), newFleet(a, execute), newMan(), newResume(execute))
-	root.AddCommand(firstboot.UserData(a.firstBoot(execute)), firstboot.FirstBoot(a.firstBoot(execute)),
+	boot := a.firstBoot(execute)
+	root.AddCommand(firstboot.Bake(boot), firstboot.UserData(boot), firstboot.FirstBoot(boot),
 		pull.Follow(a.follow(execute)))
 	usage.StrictBuiltins(root, func(c *cobra.Command, err error) error { return usageError{c, err} })
 	complete.Flags(root)

@@ -19,7 +19,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost,
+var archiveKind = steps.Kind{Name: "archive", Place: steps.OnHost, Image: true,
 	Doc: "files unpacked from an archive that is verified by digest",
 	Args: map[string]string{
 		"versions": "version that a program in it must have, by file name, for example { \"kubelet.exe\" = \"v1.36.3\" }; " +

@@ -11,7 +11,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-var binaryKind = steps.Kind{Name: "binary", Place: steps.OnHost, Doc: "one downloaded file, verified by digest",
+var binaryKind = steps.Kind{Name: "binary", Place: steps.OnHost, Image: true,
+	Doc:   "one downloaded file, verified by digest",
 	New:   func() any { return &Binary{} },
 	Makes: steps.Makes((*Binary).thing), Installs: steps.Installs(func(b *Binary) steps.Source { return b.Source }),
 	Render: steps.RendersInto(artifactList)}

@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var cniConfFirstKind = steps.Kind{Name: "cni_conf_first", Place: steps.OnHost,
+var cniConfFirstKind = steps.Kind{Name: "cni_conf_first", Place: steps.OnHost, Image: true,
 	Doc:    "CNI configurations that sort before this one are removed, so that it is read; leave restores them",
 	New:    func() any { return &CNIConfFirst{} },
 	Claims: steps.Claims((*CNIConfFirst).claims)}

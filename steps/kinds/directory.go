@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost,
+var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost, Image: true,
 	Doc: "a directory, with its missing parents; on Windows only administrators may change a new one, and what is " +
 		"made in it inherits as usual",
 	Undo: map[record.Prefix]steps.Undo{record.Directory: {Called: "folder", New: undoDirectory,

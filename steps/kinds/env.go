@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var envKind = steps.Kind{Name: "env", Place: steps.OnHost,
+var envKind = steps.Kind{Name: "env", Place: steps.OnHost, Image: true,
 	Doc: "a variable of the machine's environment, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Env: {Called: "variable", New: undoEnv, Early: always, Now: envNow},

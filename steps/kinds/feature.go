@@ -16,7 +16,8 @@ import (
 const featurePrefix record.Prefix = "feature"
 
 // Turning on a feature with its files at hand takes minutes; fetching them longer.
-var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, AfterBoot: true, Timeout: 30 * time.Minute,
+var featureKind = steps.Kind{Name: "feature", Place: steps.OnHost, Image: true,
+	AfterBoot: true, Timeout: 30 * time.Minute,
 	Doc: "an optional feature of Windows that is on, or is after the next reboot",
 	Undo: map[record.Prefix]steps.Undo{featurePrefix: {Called: "Windows feature", New: undoFeature,
 		Snapshot: steps.SnapshotNone,

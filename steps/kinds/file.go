@@ -14,7 +14,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var fileKind = steps.Kind{Name: "file", Place: steps.OnHost,
+var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Image: true,
 	Doc:  "a file with this content, written atomically, or its absence",
 	Undo: map[record.Prefix]steps.Undo{record.File: filesUndo},
 	Args: map[string]string{

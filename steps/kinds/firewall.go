@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, OS: "windows",
+var firewallRuleKind = steps.Kind{Name: "firewall_rule", Place: steps.OnHost, Image: true, OS: "windows",
 	Doc: "a rule of the Windows Firewall",
 	Undo: map[record.Prefix]steps.Undo{record.FirewallRule: {Called: "firewall rule", New: undoFirewallRule,
 		Now: firewallRuleNow}},

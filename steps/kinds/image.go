@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var imageKind = steps.Kind{Name: "image", Place: steps.OnHost, Timeout: time.Hour,
+var imageKind = steps.Kind{Name: "image", Place: steps.OnHost, Image: true, Timeout: time.Hour,
 	Doc: "an image that the container runtime has: it pulls the image, with the registries and credentials of its own " +
 		"configuration, unless it has one of that name. The image is the runtime's: the kubelet removes it where the " +
 		"disk is full and no pod uses it",

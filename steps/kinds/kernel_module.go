@@ -11,7 +11,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, OS: "linux",
+var kernelModuleKind = steps.Kind{Name: "kernel_module", Place: steps.OnHost, Image: true, OS: "linux",
 	Doc:   "Linux: a module of the kernel, loaded now and at every boot, or built in",
 	New:   func() any { return &KernelModule{} },
 	Makes: steps.Makes((*KernelModule).thing)}

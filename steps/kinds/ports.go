@@ -16,14 +16,14 @@ const (
 	reservedPortsPrefix record.Prefix = "reserved_ports"
 )
 
-var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, OS: "windows",
+var dynamicPortsKind = steps.Kind{Name: "dynamic_ports", Place: steps.OnHost, Image: true, OS: "windows",
 	Doc: "Windows: the range of ports for programs that ask for any port",
 	Undo: map[record.Prefix]steps.Undo{dynamicPortsPrefix: {Called: "dynamic ports", New: undoDynamicPorts,
 		Early: always, Now: dynamicPortsNow}},
 	New:   func() any { return &DynamicPorts{} },
 	Makes: steps.Makes((*DynamicPorts).thing), Title: steps.Title((*DynamicPorts).title)}
 
-var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, OS: "windows",
+var reservedPortsKind = steps.Kind{Name: "reserved_ports", Place: steps.OnHost, Image: true, OS: "windows",
 	Doc: "Windows: ports that programs asking for any port do not get, also after a boot",
 	Undo: map[record.Prefix]steps.Undo{reservedPortsPrefix: {Called: "reserved ports", New: undoReservedPorts,
 		Early: always,

@@ -19,17 +19,19 @@ import (
 	"nodejoin/steps/wait"
 )
 
-var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute,
+var httpReadyKind = steps.Kind{Name: "http_ready", Place: steps.OnHost, Image: true,
+	Waits: true, Timeout: 3 * time.Minute,
 	Doc:  "a gate: an address on the machine answers",
 	New:  func() any { return &HTTPReady{} },
 	Gate: steps.Gate((*HTTPReady).behind)}
 
-var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Waits: true, Timeout: 3 * time.Minute,
+var pipeReadyKind = steps.Kind{Name: "pipe_ready", Place: steps.OnHost, Image: true,
+	Waits: true, Timeout: 3 * time.Minute,
 	Doc:  "a gate: a named pipe or unix socket answers",
 	New:  func() any { return &PipeReady{} },
 	Gate: steps.Gate((*PipeReady).behind)}
 
-var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Waits: true,
+var fileReadyKind = steps.Kind{Name: "file_ready", Place: steps.OnHost, Image: true, Waits: true,
 	Timeout: 5 * time.Minute, Doc: "a gate: a program has written a file",
 	New: func() any { return &FileReady{} }, Credentials: steps.Credentials((*FileReady).credentials),
 	Gate: steps.Gate((*FileReady).behind), Evidence: steps.Shows(func(f *FileReady) []steps.Evidence {

@@ -13,7 +13,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var rebootKind = steps.Kind{Name: "reboot", Place: steps.OnHost, Reboots: true,
+var rebootKind = steps.Kind{Name: "reboot", Place: steps.OnHost, Image: true, Reboots: true,
 	Doc: "the machine has booted since the last change that takes effect after a reboot",
 	Args: map[string]string{
 		"features": "features that must be on, and not only after a reboot, before a later step can work",

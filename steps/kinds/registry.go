@@ -15,7 +15,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, OS: "windows",
+var registryKind = steps.Kind{Name: "registry", Place: steps.OnHost, Image: true, OS: "windows",
 	Doc: "a registry value, or its absence",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Registry: {Called: "registry value", New: undoRegistry, Early: notOfService, Now: registryNow},

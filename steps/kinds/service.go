@@ -12,7 +12,7 @@ import (
 	"nodejoin/steps/record"
 )
 
-var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost,
+var serviceKind = steps.Kind{Name: "service", Place: steps.OnHost, Image: true,
 	Doc: "a registered service, its settings and its run state",
 	Undo: map[record.Prefix]steps.Undo{
 		record.Service: {Called: "service", New: undoService, Order: steps.UndoServices, State: readServiceState,

@@ -9,7 +9,7 @@ import (
 	"nodejoin/steps/host"
 )
 
-var serviceRunningKind = steps.Kind{Name: "service_running", Place: steps.OnHost,
+var serviceRunningKind = steps.Kind{Name: "service_running", Place: steps.OnHost, Image: true,
 	Doc:    "a service that is already registered, by whomever, runs; its settings are not checked",
 	New:    func() any { return &ServiceRunning{} },
 	Starts: steps.Starts(func(s *ServiceRunning) string { return s.Name })}

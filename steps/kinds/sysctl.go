@@ -16,7 +16,7 @@ import (
 // sysctlPrefix is that of the claims.
 const sysctlPrefix record.Prefix = "sysctl"
 
-var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, OS: "linux",
+var sysctlKind = steps.Kind{Name: "sysctl", Place: steps.OnHost, Image: true, OS: "linux",
 	Doc:   "Linux: a kernel parameter, now and after every boot",
 	Undo:  map[record.Prefix]steps.Undo{sysctlPrefix: {Called: "kernel parameter", New: undoSysctl, Now: sysctlNow}},
 	New:   func() any { return &Sysctl{} },

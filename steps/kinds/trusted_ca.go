@@ -18,7 +18,7 @@ import (
 // trustedCAPrefix is that of the claims.
 const trustedCAPrefix record.Prefix = "trusted_ca"
 
-var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Timeout: 3 * time.Minute,
+var trustedCAKind = steps.Kind{Name: "trusted_ca", Place: steps.OnHost, Image: true, Timeout: 3 * time.Minute,
 	Doc:   "a certificate authority that the machine trusts",
 	Undo:  map[record.Prefix]steps.Undo{trustedCAPrefix: {Called: "trusted authority", New: undoTrustedCA}},
 	New:   func() any { return &TrustedCA{} },

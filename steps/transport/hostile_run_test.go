@@ -20,6 +20,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/generalize"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/selftest"
 	"nodejoin/steps/transport"
@@ -230,6 +231,17 @@ func (r *hostileRun) run(ctx context.Context) {
 		r.seen = append(r.seen, out)
 	case "selftest":
 		out := s.SelfTest(ctx, selftest.Request{Areas: []string{"files"}})
+		for i, h := range out {
+			note(i, h.Err)
+		}
+		r.seen = append(r.seen, out)
+	case "generalize":
+		s.Check(ctx)
+		s.Apply(ctx)
+		// Only a check: these machines have the files of this one.
+		out := s.Generalize(ctx, func(n plan.Node) generalize.Request {
+			return generalize.Request{Node: n.Name, Steps: []string{"d0", "d1", "d2"}, Check: true}
+		})
 		for i, h := range out {
 			note(i, h.Err)
 		}

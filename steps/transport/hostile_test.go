@@ -350,6 +350,13 @@ var otherLies = []lie{
 		o["paused"] = object{"by": escape, "reason": escape}
 		return o
 	}},
+	{name: "generalize hangs", on: "generalize", raw: hang, want: noAnswer},
+	{name: "generalize has removed something in a check", on: "generalize",
+		reply: field("removed", []object{{"path": "/x", "what": "a token"}}), want: distrust},
+	{name: "generalize has found an unknown thing", on: "generalize",
+		reply: field("left", []object{{"path": "/x", "what": "nothing"}}), want: distrust},
+	{name: "generalize has escapes", on: "generalize",
+		reply: field("left", []object{{"path": escape, "what": "a token"}})},
 	{name: "pause hangs", on: "pause", raw: hang, want: noAnswer},
 	{name: "pause without a beginning", on: "pause", reply: field("before", object{"by": "x"}), want: distrust},
 	{name: "pause has escapes", on: "pause",

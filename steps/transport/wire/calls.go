@@ -92,7 +92,7 @@ var (
 
 // Calls are all of them.
 var Calls = []interface{ Empty() Message }{
-	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose, SelfTest, Pause,
+	Check, Apply, Remove, Rollback, Verified, CheckLeave, Leave, Note, Collect, Diagnose, SelfTest, Pause, Generalize,
 }
 
 // holdsSecrets reports whether the arguments of a step hold a secret that the plan gives.

@@ -14,6 +14,7 @@ import (
 	"nodejoin/steps/doctor"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/generalize"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/selftest"
@@ -37,6 +38,9 @@ func asked() []func() Message {
 		func() Message { return Collect.With(collect.CollectRequest{Node: "n1", Steps: specs}) },
 		func() Message { return Diagnose.With(doctor.DiagnoseRequest{Node: "n1", Steps: specs}) },
 		func() Message { return SelfTest.With(selftest.Request{Areas: []string{"files"}}) },
+		func() Message {
+			return Generalize.With(generalize.Request{Node: "n1", Steps: []string{"d0", "f0"}})
+		},
 		func() Message { return CheckLeave.With(leave) },
 		func() Message { return Leave.With(leave) },
 	}

@@ -44,7 +44,7 @@ const retryEvery = 15 * time.Second
 // Apply runs a command of nodejoin for a first boot.
 type Apply func(ctx context.Context, args []string) (code int, o Outcome)
 
-// Alone is the run of a machine that applies its own part of a plan.
+// Alone is an apply of a part of a plan: by the machine itself, or of what an image has.
 type Alone interface {
 	// Prepare leaves of a plan what the machine applies.
 	Prepare(p *plan.Compiled) error

@@ -25,6 +25,9 @@ import (
 	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
+	"nodejoin/steps/kinds"
 )
 
 // App is what the commands share with the others of nodejoin.
@@ -36,12 +39,17 @@ type App struct {
 	Load func(ctx context.Context, args []string) (l Loaded, err error)
 	// Failed prints a failure, and returns the error that ends the command.
 	Failed func(error) error
-	// Apply is that of a Run.
-	Apply  func(*Run) Apply
-	Exit   func(code int) error
-	Usage  func(*cobra.Command, error) error
-	Notice func(string)
-	Out    io.Writer
+	// Apply runs 'nodejoin apply' for a part of the plan.
+	Apply func(Alone) Apply
+	// Approve asks the question; without a terminal to ask on it may fail with the advice.
+	Approve func(ctx context.Context, p *plan.Compiled, question, advice string) error
+	// Options are those of a session, whose events go to sink.
+	Options func(p *plan.Compiled, sink func(event.Event)) engine.Options
+	Exit    func(code int) error
+	Usage   func(*cobra.Command, error) error
+	Notice  func(string)
+	Say     func(format string, args ...any) // on Out, in lines that fit
+	Out     io.Writer
 }
 
 // Loaded is a plan with what it was read with.
@@ -121,7 +129,7 @@ func (x *command) run(c *cobra.Command, args []string) error {
 	}
 	nodes, err := x.nodes(l.Plan, args[1:])
 	if err != nil {
-		return err
+		return x.ended(err)
 	}
 	return x.ended(x.write(c.Context(), args[0], l, nodes, len(args) == 1))
 }
@@ -167,10 +175,21 @@ func (x *command) nodes(p *plan.Compiled, names []string) (out []plan.Node, err 
 		return nil, fmt.Errorf("the plan has no node %s; it has %s", names[0], strings.Join(have, ", "))
 	case out[0].OS != want:
 		return nil, fmt.Errorf("--for %s: it is for machines with %s, and %s has %s", x.format, want, out[0].Name, out[0].OS)
+	case !slices.ContainsFunc(out[0].Steps, mints):
+		return nil, &steps.Error{Code: steps.CodeInvalid, Summary: "this plan cannot join machines at their first boot",
+			Detail: fmt.Sprintf("%s: %s joins with a kubeconfig, which is on the controller and not in the bundle",
+				p.Cluster.Source, out[0].Name),
+			Remedy: `let it join with a token: join "bootstrap_token" or join "kubeadm" in the cluster block`}
 	case len(out) > 1 && x.out == "":
 		return nil, fmt.Errorf("there are %d nodes: name one, or the folder for their files with -o", len(out))
 	}
 	return out, nil
+}
+
+// mints reports whether a step makes a bootstrap token.
+func mints(s steps.Spec) bool {
+	t, ok := kinds.As[kinds.BootstrapToken](s)
+	return ok && !t.Absent
 }
 
 // write gives each node access, and writes its user data, into files of a folder or into one.

@@ -5,7 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -294,6 +297,23 @@ func TestFits(t *testing.T) {
 	if err := fits("nodejoin.exe", info, []plan.Node{w, a}); err == nil || !strings.Contains(err.Error(),
 		"nodejoin.exe is for windows/amd64, and a has windows/arm64") {
 		t.Error(err)
+	}
+}
+
+// TestTooLargeForFormat: user data that no machine of the format takes is not written.
+func TestTooLargeForFormat(t *testing.T) {
+	for _, name := range []string{"ec2launch", "cloud-init"} {
+		form, out := formats[name], filepath.Join(t.TempDir(), "user-data")
+		x := &command{format: name, out: out, App: App{Notice: func(s string) { t.Errorf("%s: %s", name, s) }}}
+		_, f := sample(t)
+		f.Values = map[string]string{"long": strings.Repeat("x", form.limit)}
+		err := x.one(*f, plan.Node{Name: "n-1", OS: form.os, Arch: "amd64"}, f.Bundle, false)
+		if want := fmt.Sprintf("%s takes %d", name, form.limit); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: it is written all the same (%v)", name, err)
+		}
 	}
 }
 
