@@ -160,14 +160,11 @@ func (h *chaosHost) server(l net.Listener, host, user ssh.Signer) {
 		PublicKeyHandler:  func(_ gssh.Context, k gssh.PublicKey) bool { return gssh.KeysEqual(k, user.PublicKey()) },
 	}
 	srv.AddHostKey(host)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
+	stop := sshtest.Serve(srv, l)
 	h.t.Cleanup(func() {
-		_ = srv.Close()
-		<-done
+		if err := stop(); err != nil {
+			h.t.Error(err)
+		}
 	})
 }
 

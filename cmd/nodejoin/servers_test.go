@@ -58,15 +58,8 @@ func cmdSSHD(ts *testscript.TestScript, _ bool, args []string) {
 	srv.AddHostKey(host)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l)
-	}()
-	ts.Defer(func() {
-		_ = srv.Close()
-		<-done
-	})
+	stop := sshtest.Serve(srv, l)
+	ts.Defer(func() { ts.Check(stop()) })
 	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 	ts.Setenv("SSH_PORT", port)
 	ts.Setenv("SSH_HOST_KEY", ssh.FingerprintSHA256(host.PublicKey()))

@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/pem"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -133,11 +132,9 @@ func newMachine(t testing.TB, options ...func(*machine)) *machine {
 		t.Fatal(err)
 	}
 	m.addr = l.Addr().String()
-	done := make(chan error, 1)
-	go func() { done <- m.Serve(l) }()
+	stop := sshtest.Serve(m.Server, l)
 	t.Cleanup(func() {
-		_ = m.Close()
-		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) {
+		if err := stop(); err != nil {
 			t.Errorf("server: %v", err)
 		}
 		// A running command may still write into the folders that are removed next.

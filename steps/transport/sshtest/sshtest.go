@@ -3,7 +3,9 @@
 package sshtest
 
 import (
+	"errors"
 	"io"
+	"net"
 	"os/exec"
 
 	gssh "github.com/gliderlabs/ssh"
@@ -43,5 +45,20 @@ func ServeSFTP(s gssh.Session, dir string) {
 	if err == nil {
 		_ = srv.Serve()
 		_ = srv.Close()
+	}
+}
+
+// Serve starts a server, and returns what ends it and waits for its end. It closes the listener itself, as a server
+// that is closed before it listens would wait for connections without end.
+func Serve(srv *gssh.Server, l net.Listener) (stop func() error) {
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	return func() error {
+		_ = srv.Close() // also ends its connections
+		_ = l.Close()
+		if err := <-done; !errors.Is(err, gssh.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
 	}
 }
