@@ -96,7 +96,8 @@ func (s *Shape) Expand(to []steps.Spec, own Own) ([]steps.Spec, error) {
 			return nil, fmt.Errorf("management address of %s: %w", own.Node, err)
 		}
 	}
-	out := append(to, s.specs...)
+	first := len(to)
+	to = append(to, s.specs...)
 	values := map[string]string{nameValue: own.Node}
 	if own.Address != "" {
 		values[addressValue] = own.Address
@@ -105,10 +106,10 @@ func (s *Shape) Expand(to []steps.Spec, own Own) ([]steps.Spec, error) {
 		values[address6Value] = own.Address6
 	}
 	for _, i := range s.holes {
-		spec := &out[len(to)+i]
+		spec := &to[first+i]
 		spec.Title, spec.Args = steps.Resolve(spec.Title, values), spec.Args.With(values)
 	}
-	return out, nil
+	return to, nil
 }
 
 // ofNode reports whether the step refers to the name or an address of its node.

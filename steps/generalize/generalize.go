@@ -5,8 +5,6 @@ package generalize
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -68,34 +66,10 @@ func joined(rec *record.Record, prepared []string) error {
 	return nil
 }
 
-// remove removes what is at path, with what is in it.
+// remove removes what is at path, with what is in it; of a link only the link.
 func remove(ctx context.Context, h host.Host, os, path string) error {
 	if path == machineID {
 		return h.WriteFile(ctx, path, bytes.NewReader(nil), host.WriteOptions{})
 	}
-	fi, err := h.Stat(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if fi.Dir {
-		list, err := h.List(ctx, path)
-		if err != nil {
-			return err
-		}
-		for _, in := range list {
-			at := host.Join(os, path, in.Name)
-			if in.Dir && !in.Elsewhere {
-				err = remove(ctx, h, os, at)
-			} else {
-				err = h.Remove(ctx, at)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return h.Remove(ctx, path)
+	return steps.RemoveTree(ctx, h, os, path)
 }

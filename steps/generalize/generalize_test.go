@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +22,12 @@ import (
 // machine is one with these files.
 func machine(t *testing.T, os string, files map[string]string) (host.Host, *steps.Env) {
 	t.Helper()
-	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), OS: os, IP: "192.0.2.20"})
+	return machineIn(t, t.TempDir(), os, files)
+}
+
+func machineIn(t *testing.T, dir, os string, files map[string]string) (host.Host, *steps.Env) {
+	t.Helper()
+	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: dir, OS: os, IP: "192.0.2.20"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +180,25 @@ func TestRemoves(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestLinks: of a link only the link goes, not what it leads to.
+func TestLinks(t *testing.T) {
+	const kept = "/srv/kept"
+	dir := t.TempDir()
+	h, e := machineIn(t, dir, "linux", map[string]string{kept + "/file": "stays", "/var/lib/cloud/seed/a": "stays"})
+	for _, at := range []string{"instance", "data"} {
+		err := os.Symlink(filepath.Join(dir, filepath.FromSlash(kept)), filepath.Join(dir, "var/lib/cloud", at))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Run(t.Context(), h, e, Request{Node: "n-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if gone(t, h, kept+"/file") || !gone(t, h, "/var/lib/cloud/instance") || !gone(t, h, "/var/lib/cloud/data") {
+		t.Error("a link was followed, or is still there")
 	}
 }
 
