@@ -40,7 +40,7 @@ func newLogin(ctx context.Context, c SSHConfig, h hop) (*login, error) {
 	var files []ssh.Signer
 	var fileOffers []string
 	for _, path := range h.identity {
-		s, err := readKey(path, passphrase, fromAgent)
+		s, err := c.Files.readKey(path, passphrase, fromAgent)
 		if err == nil {
 			files, fileOffers = append(files, s),
 				append(fileOffers, fmt.Sprintf("key %s (%s)", path, ssh.FingerprintSHA256(s.PublicKey())))
@@ -112,18 +112,14 @@ var (
 )
 
 // readKey reads a private key; one that is encrypted may be held open by the ssh-agent.
-func readKey(path, passphrase string, fromAgent []ssh.Signer) (ssh.Signer, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := ssh.ParsePrivateKey(b)
+func (f *SSHFiles) readKey(path, passphrase string, fromAgent []ssh.Signer) (ssh.Signer, error) {
+	s, err := f.key(path, "")
 	var missing *ssh.PassphraseMissingError
 	if !errors.As(err, &missing) {
 		return s, err
 	}
 	if passphrase != "" {
-		if s, err = ssh.ParsePrivateKeyWithPassphrase(b, []byte(passphrase)); err != nil {
+		if s, err = f.key(path, passphrase); err != nil {
 			return nil, errPassphrase
 		}
 		return s, nil

@@ -34,6 +34,8 @@ type SSHConfig struct {
 
 	// ConfigFile replaces ~/.ssh/config; "none" reads no file.
 	ConfigFile string
+	// Files are those that other connections have read, too; nil = this one reads for itself.
+	Files *SSHFiles
 }
 
 // expandHome fills a leading "~/" or "%d/"; without a known home it stays.

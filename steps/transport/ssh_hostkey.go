@@ -40,17 +40,11 @@ func newHostKeys(c SSHConfig, h hop) (*hostKeys, error) {
 	if h.pin != "" {
 		return k, k.setPin(h.pin)
 	}
-	var files []string
-	for _, f := range h.knownHosts {
-		switch _, err := os.Stat(f); {
-		case err == nil:
-			files = append(files, f)
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, keyError(h, "known_hosts cannot be read", err.Error(),
-				"fix the file's access, or pin the host key in the plan", err)
-		}
+	db, err := c.Files.knownHosts(h.knownHosts)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return nil, keyError(h, "known_hosts cannot be read", err.Error(),
+			"fix the file's access, or pin the host key in the plan", err)
 	}
-	db, err := knownhosts.NewDB(files...)
 	if err != nil {
 		return nil, keyError(h, "known_hosts cannot be read", err.Error(),
 			"fix the line it names, or pin the host key in the plan", err)

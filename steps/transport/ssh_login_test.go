@@ -65,6 +65,7 @@ func TestHostKey(t *testing.T) {
 	line := func(k ssh.Signer) string { return knownhosts.Line([]string{m.addr}, k.PublicKey()) }
 	fp := func(k ssh.Signer) string { return ssh.FingerprintSHA256(k.PublicKey()) }
 	missing := filepath.Join(t.TempDir(), "sub", "known_hosts")
+	files := new(SSHFiles)
 	changed := known("# a comment", line(other))
 
 	for _, tt := range []struct {
@@ -98,7 +99,7 @@ func TestHostKey(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := m.config(m.addr)
-			c.HostKey, c.AcceptNew, c.KnownHosts = tt.pin, tt.new, []string{tt.files}
+			c.HostKey, c.AcceptNew, c.KnownHosts, c.Files = tt.pin, tt.new, []string{tt.files}, files
 			ce := tryLogin(t, c)
 			if tt.want == "" && ce != nil {
 				t.Fatal(ce)

@@ -27,7 +27,7 @@ import (
 // Hosts returns a function that opens the connection of a node. emit gets the states of
 // connections, from several hosts at once. agent finds the agents; nil = those of this nodejoin.
 func Hosts(emit func(event.Event), agent Agents) func(context.Context, plan.Node) (transport.Conn, error) {
-	found := &agents{of: agent.orOwn()}
+	all := &shared{agents: agent.orOwn()}
 	direct := artifact.New(artifact.Options{Direct: true})
 	return func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 		switch n.Connection.Type {
@@ -51,9 +51,9 @@ func Hosts(emit func(event.Event), agent Agents) func(context.Context, plan.Node
 			files := artifact.New(artifact.Options{Direct: true, MachineEnv: h.MachineEnv})
 			return transport.NewLocal(host.OnInterface(h, n.Interface), files, f.DataDir), nil
 		case "ssh":
-			return dialSSH(ctx, n, found, emit)
+			return dialSSH(ctx, n, all, emit)
 		case "winrm":
-			return dialWinRM(ctx, n, found, emit)
+			return dialWinRM(ctx, n, all, emit)
 		}
 		return nil, fmt.Errorf("%s: there is no connection of type %q", n.Address, n.Connection.Type)
 	}
