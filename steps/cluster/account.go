@@ -63,11 +63,17 @@ func (k *client) ServiceAccount(ctx context.Context, want kube.ServiceAccount) (
 	if err != nil {
 		return kube.ServiceAccountState{}, err
 	}
-	g, err := k.accountGap(ctx, want)
+	question, err := questionOf(want)
 	if err != nil {
 		return kube.ServiceAccountState{}, err
 	}
-	return kube.ServiceAccountState{Missing: g.missing(want)}, nil
+	return shared(ctx, &k.asks, question, func() (kube.ServiceAccountState, error) {
+		g, err := k.accountGap(ctx, want)
+		if err != nil {
+			return kube.ServiceAccountState{}, err
+		}
+		return kube.ServiceAccountState{Missing: g.missing(want)}, nil
+	})
 }
 
 func (k *client) accountGap(ctx context.Context, w kube.ServiceAccount) (g accountGap, err error) {

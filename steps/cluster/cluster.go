@@ -1,5 +1,6 @@
 // Package cluster implements kube.API with client-go. It runs on the controller, with the credentials of a
-// kubeconfig that never leaves it. Every call is one request (one GET or LIST); nothing is watched or cached.
+// kubeconfig that never leaves it. Many calls at once share requests (asks), and a run over many nodes lists and
+// watches the Nodes (nodeList); otherwise nothing is cached.
 package cluster
 
 import (
@@ -75,6 +76,7 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 	cfg.UserAgent = "nodejoin"
 	cfg.WarningHandler = rest.NoWarnings{}
 	cfg.ContentType = "application/json"
+	cfg.RateLimiter = newLimiter() // of all groups together
 	k := &client{server: strings.TrimSuffix(server.String(), "/"), ca: ca, manager: cmp.Or(c.FieldManager, "nodejoin"),
 		config: cfg}
 	// One transport, and so one connection, for all groups.
@@ -99,7 +101,7 @@ func open(cfg *rest.Config, c Config) (*client, error) {
 		return nil, err
 	}
 	raw := rest.CopyConfig(cfg)
-	raw.NegotiatedSerializer, raw.RateLimiter = known.WithoutConversion(), newLimiter()
+	raw.NegotiatedSerializer = known.WithoutConversion()
 	if k.any, err = rest.UnversionedRESTClientForConfigAndClient(raw, h); err != nil {
 		return nil, err
 	}

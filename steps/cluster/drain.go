@@ -27,7 +27,10 @@ const listLimit = 500
 
 // Nodes lists all Nodes.
 func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
-	list, _, err := k.listNodes(ctx)
+	list, err := shared(ctx, &k.asks, "Nodes", func() ([]corev1.Node, error) {
+		list, _, err := k.listNodes(ctx)
+		return list, err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -81,15 +81,17 @@ func (k *client) RevokeToken(ctx context.Context, id string) error {
 
 // BootstrapTokens lists tokens by the node's label, including expired ones.
 func (k *client) BootstrapTokens(ctx context.Context, node string) ([]kube.BootstrapToken, error) {
-	list, err := k.core.Secrets(tokenNamespace).List(ctx, metav1.ListOptions{
-		LabelSelector: nodeLabel + "=" + labelValue(node), FieldSelector: "type=" + string(tokenType)})
+	list, err := shared(ctx, &k.asks, "bootstrap tokens", func() (*corev1.SecretList, error) {
+		return k.core.Secrets(tokenNamespace).List(ctx, metav1.ListOptions{LabelSelector: nodeLabel,
+			FieldSelector: "type=" + string(tokenType)})
+	})
 	if err != nil {
-		return nil, k.fail(ctx, "listing the bootstrap tokens of "+node, err)
+		return nil, k.fail(ctx, "listing the bootstrap tokens", err)
 	}
 	var out []kube.BootstrapToken
 	for _, s := range list.Items {
 		id := strings.TrimPrefix(s.Name, tokenPrefix)
-		if !tokenID.MatchString(id) {
+		if s.Labels[nodeLabel] != labelValue(node) || !tokenID.MatchString(id) {
 			continue
 		}
 		expires, _ := time.Parse(time.RFC3339, string(s.Data["expiration"]))
@@ -128,8 +130,7 @@ func randomText(n int) string {
 
 // SigningRequests lists the kubelet client requests whose subject is the node.
 func (k *client) SigningRequests(ctx context.Context, node string) ([]kube.SigningRequest, error) {
-	list, err := k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.signerName=" + certificatesv1.KubeAPIServerClientKubeletSignerName})
+	list, err := k.requestsTo(ctx, certificatesv1.KubeAPIServerClientKubeletSignerName)
 	if err != nil {
 		return nil, k.fail(ctx, "listing certificate signing requests", err)
 	}
@@ -141,6 +142,13 @@ func (k *client) SigningRequests(ctx context.Context, node string) ([]kube.Signi
 	}
 	slices.SortFunc(out, newestFirst)
 	return out, nil
+}
+
+// requestsTo lists the requests to a signer.
+func (k *client) requestsTo(ctx context.Context, signer string) (*certificatesv1.CertificateSigningRequestList, error) {
+	return shared(ctx, &k.asks, "requests to "+signer, func() (*certificatesv1.CertificateSigningRequestList, error) {
+		return k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
+	})
 }
 
 func signingRequestOf(q certificatesv1.CertificateSigningRequest) kube.SigningRequest {

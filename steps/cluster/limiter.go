@@ -2,27 +2,48 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// limiter bounds the rate of a client's requests. A wait for it ends with its context. That of client-go ends earlier
-// where no request is possible before the deadline, or the deadline has just passed, with an error of its own: callers
-// would not see that their time is over.
-type limiter struct{ flowcontrol.RateLimiter }
+// mostPerSecond is how many requests a client sends in any second: a run over many nodes is one client of the API
+// server among others.
+const mostPerSecond = 20
 
-// newLimiter returns the limiter of a client: many nodes are joined over one.
-func newLimiter() limiter {
-	const perSecond, burst = 100, 200
-	return limiter{flowcontrol.NewTokenBucketRateLimiter(perSecond, burst)}
+// limiter bounds the requests of a client. Those of a run over few nodes are not delayed, as a token bucket of the same
+// bound would do: it has to be smaller by what it lets through at once. A wait ends with its context and takes no turn
+// then; the first to wait is the first to get one.
+type limiter struct {
+	flowcontrol.RateLimiter // its other methods, which client-go does not call
+
+	turn chan struct{}
+	sent [mostPerSecond]time.Time // when the last ones were sent, a ring
+	next int
+}
+
+func newLimiter() *limiter {
+	return &limiter{RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter(), turn: make(chan struct{}, 1)}
 }
 
 // Wait returns nil once a request may be sent.
-func (l limiter) Wait(ctx context.Context) error {
-	err := l.RateLimiter.Wait(ctx)
-	if _, bounded := ctx.Deadline(); err == nil || !bounded {
-		return err
+func (l *limiter) Wait(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	defer func() { <-l.turn }()
+	if wait := time.Until(l.sent[l.next].Add(time.Second)); wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	l.sent[l.next] = time.Now()
+	l.next = (l.next + 1) % len(l.sent)
+	return nil
 }

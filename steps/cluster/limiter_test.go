@@ -3,30 +3,60 @@ package cluster
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/client-go/util/flowcontrol"
 )
 
-// TestLimiter: a request that gets no turn before its deadline ends with the deadline, not with an error of the
-// limiter.
+// TestLimiter: the first requests are sent at once, and in no second more than the bound; who does not wait any more
+// takes no turn from others, and ends with its deadline, not with an error of the limiter.
 func TestLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter{flowcontrol.NewTokenBucketRateLimiter(1, 1)}
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		for range 2 { // at once, and after a second
-			if err := l.Wait(ctx); err != nil {
-				t.Fatal(err)
+		const requests = 5 * mostPerSecond
+		l := newLimiter()
+		var mu sync.Mutex
+		var sent []time.Duration
+		start := time.Now()
+		var all sync.WaitGroup
+		for i := range 2 * requests {
+			ctx, cancel := context.WithCancel(t.Context())
+			if i%2 == 1 { // half of them give up while they wait
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Microsecond)
+			}
+			all.Go(func() {
+				defer cancel()
+				err := l.Wait(ctx)
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				sent = append(sent, time.Since(start))
+			})
+		}
+		all.Wait()
+		if len(sent) < requests || sent[mostPerSecond-1] > 0 {
+			t.Errorf("%d of %d requests were sent; the first ones at %v", len(sent), requests, sent[:mostPerSecond])
+		}
+		for i := range sent {
+			if i >= mostPerSecond && sent[i]-sent[i-mostPerSecond] < time.Second {
+				t.Errorf("request %d is sent at %v, request %d at %v", i, sent[i], i-mostPerSecond, sent[i-mostPerSecond])
 			}
 		}
-		if err := l.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() == nil {
-			t.Errorf("%v; the context: %v", err, ctx.Err())
+		if last, most := sent[len(sent)-1], time.Duration(len(sent)/mostPerSecond)*time.Second; last > most {
+			t.Errorf("the last of %d is sent at %v, later than %v", len(sent), last, most)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
+		for range mostPerSecond {
+			if err := l.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 		if err := l.Wait(ended); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

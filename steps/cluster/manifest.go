@@ -27,6 +27,14 @@ const applyTries = 5
 // Manifest compares the object with the result of a dry run of the apply: the API server itself says what its
 // defaults are and who owns each field.
 func (k *client) Manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
+	question, err := questionOf(want)
+	if err != nil {
+		return kube.ManifestState{}, err
+	}
+	return shared(ctx, &k.asks, question, func() (kube.ManifestState, error) { return k.manifest(ctx, want) })
+}
+
+func (k *client) manifest(ctx context.Context, want kube.Manifest) (kube.ManifestState, error) {
 	at, err := k.locate(ctx, want)
 	if err != nil {
 		return kube.ManifestState{}, err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +14,9 @@ import (
 
 // LinuxNodes lists one page of the Nodes that run Linux.
 func (k *client) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) {
-	list, err := k.core.Nodes().List(ctx,
-		metav1.ListOptions{Limit: int64(most), LabelSelector: corev1.LabelOSStable + "=linux"})
+	list, err := shared(ctx, &k.asks, fmt.Sprintf("%d Linux Nodes", most), func() (*corev1.NodeList, error) {
+		return k.core.Nodes().List(ctx, metav1.ListOptions{Limit: int64(most), LabelSelector: corev1.LabelOSStable + "=linux"})
+	})
 	if err != nil {
 		return nil, k.fail(ctx, "listing the Linux Nodes", err)
 	}
@@ -28,7 +30,9 @@ func (k *client) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) 
 
 // ConfigMap reads the data of a ConfigMap.
 func (k *client) ConfigMap(ctx context.Context, namespace, name string) (map[string]string, error) {
-	m, err := k.core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	m, err := shared(ctx, &k.asks, "ConfigMap "+namespace+"/"+name, func() (*corev1.ConfigMap, error) {
+		return k.core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
 	if err != nil {
 		return nil, k.fail(ctx, "reading the ConfigMap "+namespace+"/"+name, err)
 	}

@@ -27,6 +27,10 @@ import (
 
 // Info requests the version; the rest comes from the kubeconfig.
 func (k *client) Info(ctx context.Context) (kube.Info, error) {
+	return shared(ctx, &k.asks, "version", func() (kube.Info, error) { return k.info(ctx) })
+}
+
+func (k *client) info(ctx context.Context) (kube.Info, error) {
 	const what = "requesting the version of the cluster"
 	b, err := answer(k.core.rest.Get().AbsPath("/version").Do(ctx))
 	if err != nil {

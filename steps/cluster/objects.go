@@ -55,7 +55,6 @@ type group struct {
 func (c codecs) group(cfg *rest.Config, h *http.Client, version schema.GroupVersion) (group, error) {
 	own := rest.CopyConfig(cfg)
 	own.GroupVersion, own.APIPath, own.NegotiatedSerializer = &version, "/apis", c.WithoutConversion()
-	own.RateLimiter = newLimiter()
 	if version.Group == "" {
 		own.APIPath = "/api"
 	}

@@ -13,6 +13,11 @@ import (
 
 // Services lists those of all namespaces.
 func (k *client) Services(ctx context.Context) ([]kube.Service, error) {
+	list, err := shared(ctx, &k.asks, "services", func() ([]kube.Service, error) { return k.services(ctx) })
+	return slices.Clone(list), err
+}
+
+func (k *client) services(ctx context.Context) ([]kube.Service, error) {
 	var out []kube.Service
 	o := metav1.ListOptions{Limit: listLimit}
 	for {

@@ -16,8 +16,7 @@ import (
 // ServingRequests lists the requests of the signer that the node's own user made. An invalid one has no
 // names, so nothing matches it.
 func (k *client) ServingRequests(ctx context.Context, node string) ([]kube.ServingRequest, error) {
-	list, err := k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	list, err := k.requestsTo(ctx, certificatesv1.KubeletServingSignerName)
 	if err != nil {
 		return nil, k.fail(ctx, "listing certificate signing requests", err)
 	}

@@ -27,6 +27,12 @@ var (
 // a token for a Node that does not exist is requested: the answer differs, and none is minted. If the account does not
 // exist, that is not known, and the result is true.
 func (k *client) bindsToNodes(ctx context.Context, namespace, account string) (bool, error) {
+	return shared(ctx, &k.asks, "binding of "+namespace+"/"+account, func() (bool, error) {
+		return k.asksForBinding(ctx, namespace, account)
+	})
+}
+
+func (k *client) asksForBinding(ctx context.Context, namespace, account string) (bool, error) {
 	info, err := k.Info(ctx)
 	if err != nil {
 		return false, err
