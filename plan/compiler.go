@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"github.com/zclconf/go-cty/cty"
+
 	"nodejoin/plan/block"
 	"nodejoin/plan/eval"
 	"nodejoin/plan/lock"
@@ -35,7 +37,7 @@ type compiler struct {
 	shared map[sharedSteps][]*block.Step
 
 	// Room that each node uses again.
-	index     map[string]int
+	added     map[string]int
 	unordered []steps.Spec
 	orderKey  []byte
 }
@@ -58,7 +60,7 @@ func newCompiler(p *Plan) *compiler {
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},
 		lock: p.locked, lockFile: p.lockAt, path: p.path, implied: map[string]*block.Artifact{},
 		agents: map[string]agent{}, objects: rule.NewObjects(), shapes: map[shapeKey]*shape{}, orders: map[string][]int{},
-		shared: map[sharedSteps][]*block.Step{}, index: map[string]int{}}
+		shared: map[sharedSteps][]*block.Step{}, added: map[string]int{}}
 }
 
 // sharedSteps is a step block that makes the same steps on all nodes of a system.
@@ -74,6 +76,9 @@ type shapeKey struct{ connection, recipe string }
 // is the same for all of them. Nodes of one block mostly have one.
 type shape struct {
 	*recipe.Shape
-	made  rule.Made     // by its steps
-	ports []recipe.Port // of its programs
+	made  rule.Made      // by its steps
+	ports []recipe.Port  // of its programs
+	index map[string]int // its steps by id
+	// podCIDR is the Node's, which the gate on its registration gives; cty.NilVal = none does.
+	podCIDR cty.Value
 }

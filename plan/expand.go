@@ -25,8 +25,8 @@ type expansion struct {
 	m       *block.Machine
 	specs   []steps.Spec
 	shape   *shape
-	recipe  int // how many of specs are the recipe's
-	index   map[string]int
+	recipe  int                    // how many of specs are the recipe's
+	added   map[string]int         // the steps of step blocks by id
 	origins map[string]*block.Step // of the steps of step blocks
 	groups  map[string][]string    // name of a block with for_each -> its steps
 	skipped map[string]bool        // names of blocks that gave nothing, or not all
@@ -37,12 +37,9 @@ func (c *compiler) expand(m *block.Machine, blocks []*block.StepBlock) {
 	before := c.Errors()
 	specs, shape := c.recipe(m)
 	x := &expansion{c: c, m: m, specs: specs, shape: shape, recipe: len(specs),
-		index: c.index, origins: map[string]*block.Step{},
+		added: c.added, origins: map[string]*block.Step{},
 		groups: map[string][]string{}, skipped: map[string]bool{}}
-	clear(x.index)
-	for i, s := range x.specs {
-		x.index[s.ID] = i
-	}
+	clear(x.added)
 	x.addBlocks(blocks)
 	x.link()
 	order := x.order()
@@ -98,9 +95,17 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
+// place is where a step is among specs.
+func (x *expansion) place(id string) (i int, ok bool) {
+	if i, ok = x.added[id]; !ok {
+		i, ok = x.shape.index[id]
+	}
+	return i, ok
+}
+
 // addBlocks evaluates the step blocks of the node.
 func (x *expansion) addBlocks(blocks []*block.StepBlock) {
-	self := x.c.self(x.m, x.specs)
+	self := x.self()
 	for _, b := range blocks {
 		if !b.RunsOn(x.m) {
 			continue
@@ -110,7 +115,7 @@ func (x *expansion) addBlocks(blocks []*block.StepBlock) {
 		x.skipped[b.Name] = !ok || len(list) == 0
 		for _, args := range list {
 			id := args.Out.ID
-			if i, again := x.index[id]; again {
+			if i, again := x.place(id); again {
 				what := "Another step block"
 				if i < x.recipe {
 					what = "The recipe"
@@ -119,7 +124,7 @@ func (x *expansion) addBlocks(blocks []*block.StepBlock) {
 					"steps are unique on a node, so that they can be referred to; choose another.", what, x.m.Name, id)
 				continue
 			}
-			x.index[id] = len(x.specs)
+			x.added[id] = len(x.specs)
 			x.origins[id] = args
 			x.specs = append(x.specs, args.Out)
 			if id != b.Name {
@@ -148,7 +153,7 @@ func (x *expansion) link() {
 		}
 		for _, ref := range steps.ArgRefs(x.specs[i].Args) {
 			id, _, _ := strings.Cut(ref, ".")
-			if j, ok := x.index[id]; ok && j != i {
+			if j, ok := x.place(id); ok && j != i {
 				x.need(i, j)
 			}
 		}
@@ -159,7 +164,7 @@ func (x *expansion) link() {
 // joinedLast puts the step that lets pods onto the Node after all steps that do not ask to come
 // after it.
 func (x *expansion) joinedLast() {
-	joined, ok := x.index[recipe.JoinedStep]
+	joined, ok := x.place(recipe.JoinedStep)
 	if !ok || joined >= x.recipe {
 		return
 	}
@@ -193,7 +198,7 @@ func (x *expansion) need(i, j int) {
 func (x *expansion) named(o *block.Step, argument string, n int, name string) []int {
 	at := o.AtIndex(argument, n)
 	ids := x.groups[name]
-	if _, ok := x.index[name]; ok {
+	if _, ok := x.place(name); ok {
 		ids = []string{name}
 	}
 	var out []int
@@ -203,7 +208,8 @@ func (x *expansion) named(o *block.Step, argument string, n int, name string) []
 				argument, argument)
 			continue
 		}
-		out = append(out, x.index[id])
+		place, _ := x.place(id)
+		out = append(out, place)
 	}
 	if len(ids) > 0 || x.skipped[name] {
 		return out
@@ -284,8 +290,8 @@ var (
 )
 
 // self is the object that step blocks see of their node.
-func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
-	ip := laterIP
+func (x *expansion) self() cty.Value {
+	m, ip := x.m, laterIP
 	if m.IP != "" {
 		ip = cty.StringVal(m.IP)
 	}
@@ -300,13 +306,10 @@ func (c *compiler) self(m *block.Machine, specs []steps.Spec) cty.Value {
 	if m.DataDir != "" {
 		self["data_dir"] = cty.StringVal(m.DataDir)
 	}
-	// The gate on the Node's registration gives its pod CIDR.
-	for _, s := range specs {
-		if slices.Contains(kinds.Of(s).Outputs, kinds.PodCIDR) && c.Cluster != nil && c.Cluster.Base.Network.Kind != "none" {
-			self["pod_cidr"] = eval.LaterString(s.ID + "." + kinds.PodCIDR)
-		}
-	}
-	if c.Cluster != nil && len(specs) == 0 {
+	switch {
+	case x.shape.podCIDR != cty.NilVal:
+		self["pod_cidr"] = x.shape.podCIDR
+	case x.c.Cluster != nil && x.recipe == 0:
 		self["pod_cidr"] = cty.DynamicVal // why there is no recipe was reported
 	}
 	return cty.ObjectVal(self)

