@@ -136,7 +136,8 @@ func TestLargeLock(t *testing.T) {
 }
 
 // TestMemoryOfNodes: nodes of one kind share the texts of their steps, so that 10,000 of them take 300 MB at most,
-// with the garbage that Go leaves (see BenchmarkCompile). It runs in a process of its own: what TestLimits began runs on.
+// with the garbage that Go leaves (see BenchmarkCompile). It runs in a process of its own, as what TestLimits began
+// runs on.
 func TestMemoryOfNodes(t *testing.T) {
 	const nodes, most, alone = 1000, 16 << 10, "NODEJOIN_TEST_ALONE"
 	if os.Getenv(alone) == "" {

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// asks lets those who ask the API server the same thing at the same time share an answer: hundreds of hosts are checked
-// and joined at once, and the accounts, objects and requests of the cluster are the same for all. Nobody gets an answer
-// to a request that was sent before they asked, so it is as fresh as one of their own.
+// asks lets those who ask the API server the same thing at the same time share an answer: hundreds of hosts are
+// checked and joined at once, and the accounts, objects and requests of the cluster are the same for all. Nobody gets
+// an answer to a request that was sent before they asked, so it is as fresh as one of their own.
 type asks struct {
 	clock atomic.Int64 // counts questions and requests
 

@@ -144,9 +144,11 @@ func (k *client) SigningRequests(ctx context.Context, node string) ([]kube.Signi
 	return out, nil
 }
 
+type requestList = certificatesv1.CertificateSigningRequestList
+
 // requestsTo lists the requests to a signer.
-func (k *client) requestsTo(ctx context.Context, signer string) (*certificatesv1.CertificateSigningRequestList, error) {
-	return shared(ctx, &k.asks, "requests to "+signer, func() (*certificatesv1.CertificateSigningRequestList, error) {
+func (k *client) requestsTo(ctx context.Context, signer string) (*requestList, error) {
+	return shared(ctx, &k.asks, "requests to "+signer, func() (*requestList, error) {
 		return k.certs.CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
 	})
 }

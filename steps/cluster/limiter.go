@@ -11,9 +11,9 @@ import (
 // server among others.
 const mostPerSecond = 20
 
-// limiter bounds the requests of a client. Those of a run over few nodes are not delayed, as a token bucket of the same
-// bound would do: it has to be smaller by what it lets through at once. A wait ends with its context and takes no turn
-// then; the first to wait is the first to get one.
+// limiter bounds the requests of a client. Those of a run over few nodes are not delayed, as a token bucket of the
+// same bound would do: it has to be smaller by what it lets through at once. A wait ends with its context and takes no
+// turn then; the first to wait is the first to get one.
 type limiter struct {
 	flowcontrol.RateLimiter // its other methods, which client-go does not call
 

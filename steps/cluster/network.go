@@ -15,7 +15,8 @@ import (
 // LinuxNodes lists one page of the Nodes that run Linux.
 func (k *client) LinuxNodes(ctx context.Context, most int) ([]kube.Node, error) {
 	list, err := shared(ctx, &k.asks, fmt.Sprintf("%d Linux Nodes", most), func() (*corev1.NodeList, error) {
-		return k.core.Nodes().List(ctx, metav1.ListOptions{Limit: int64(most), LabelSelector: corev1.LabelOSStable + "=linux"})
+		return k.core.Nodes().List(ctx, metav1.ListOptions{Limit: int64(most),
+			LabelSelector: corev1.LabelOSStable + "=linux"})
 	})
 	if err != nil {
 		return nil, k.fail(ctx, "listing the Linux Nodes", err)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// SSHFiles are the known_hosts files and private keys of many connections. A file is parsed once, and again when it has
-// changed: to parse a known_hosts file of 1,000 machines for each of them would take longer than to log in. A nil
+// SSHFiles are the known_hosts files and private keys of many connections. A file is parsed once, and again when it
+// has changed: to parse a known_hosts file of 1,000 machines for each of them would take longer than to log in. A nil
 // pointer parses for each connection. It is safe for concurrent use.
 type SSHFiles struct {
 	mu    sync.Mutex // also held while a file is parsed: others want the same
