@@ -7,20 +7,17 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/thrift"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/selftest"
 )
 
 func main() {
-	// Plans of a thousand machines need two thirds of the memory so, for a tenth more processor time.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
+	thrift.On()
 	os.Exit(run(os.Args[1:]))
 }
 
