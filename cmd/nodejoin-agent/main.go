@@ -24,10 +24,12 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-const usage = `usage: nodejoin-agent serve DATA [USER]  answer nodejoin over standard input and output;
+const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST]]
+                                         answer nodejoin over standard input and output;
                                          DATA is nodejoin's folder, and on a second line the adapter
                                          whose address counts, in hex; USER is the id of the user
-                                         in whose folder this program is, if that is not who runs it
+                                         in whose folder this program is, if that is not who runs it;
+                                         with the sha256 of this file, make the folder private first
        nodejoin-agent become METHOD DATA [password]
                                          serve with root's rights, by sudo or doas
        nodejoin-agent supervise ARGS...  run a program as a service
@@ -43,7 +45,7 @@ func run(args []string) int {
 		return 3
 	}
 	switch {
-	case args[0] == "serve" && (len(args) == 2 || len(args) == 3):
+	case args[0] == "serve" && len(args) >= 2 && len(args) <= 4:
 		return fail(serve(args[1:]))
 	case args[0] == "become" && (len(args) == 3 || len(args) == 4 && args[3] == "password"):
 		return fail(become(args[1], args[2], len(args) == 4))
@@ -96,6 +98,10 @@ func serve(args []string) error {
 			return fmt.Errorf("serve: %q is not an id of a user", args[1])
 		}
 	}
+	secure := ""
+	if len(args) > 2 {
+		secure = args[2]
+	}
 	dataDir, adapter, _ := strings.Cut(string(data), "\n")
 	h, err := native(dataDir)
 	if err != nil {
@@ -104,7 +110,7 @@ func serve(args []string) error {
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
 	err = agent.Serve(ctx, os.Stdin, out, agent.Options{
 		Host: host.OnInterface(crashing(h, dataDir), adapter), Artifacts: store,
-		DataDir: dataDir, Program: program, Owner: owner,
+		DataDir: dataDir, Program: program, Owner: owner, Secure: secure,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Digest: digest}})
 	if errors.Is(err, context.Canceled) {

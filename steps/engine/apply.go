@@ -44,14 +44,14 @@ func (h *hostRun) apply(ctx context.Context) HostSummary {
 		return a.sum
 	}
 	h.state("applying", "")
-	if a.sum.Err = h.hold(ctx); a.sum.Err == nil {
+	if a.sum.Err = a.hold(ctx); a.sum.Err == nil {
 		defer h.letGo(ctx)
 		a.sum.Err = h.finishRollback(ctx)
 	}
 	if a.sum.Err == nil {
 		h.rollbackTo = h.nodeBefore()
-		start := time.Now()
-		defer func() { h.noteRun(ctx, a.sum, start) }()
+		a.start = time.Now()
+		defer func() { h.noteRun(ctx, a.sum, a.start) }()
 		for _, part := range []func(context.Context){a.drainMoved, a.removeEarly, a.runSteps} {
 			if a.sum.Err == nil {
 				part(ctx)
@@ -107,7 +107,7 @@ func (a *hostApply) runSteps(ctx context.Context) {
 			a.applyReboot(ctx, rest[0], &a.sum)
 		default:
 			n = a.batchOf(rest)
-			a.applyBatch(ctx, rest[:n], &a.sum)
+			a.applyBatch(ctx, rest[:n], n == len(rest) && a.endsWithSteps())
 		}
 		rest = rest[n:]
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,17 +19,17 @@ import (
 // batch is consecutive host steps that go out in one call, so that a step costs no
 // round trip of its own. After a lost connection the rest of them is sent again.
 type batch struct {
-	*hostRun
-	sum      *HostSummary
+	*hostApply
 	specs    []steps.Spec // still to be sent
+	last     bool         // nothing comes after these steps
 	staged   map[string]bool
 	done     map[string]bool // steps that the running call has done: whether they changed
 	starting bool            // a step failed while services still start after a boot
 	drops    int             // in a row, without a step done in between
 }
 
-func (h *hostRun) applyBatch(ctx context.Context, specs []steps.Spec, sum *HostSummary) {
-	b := &batch{hostRun: h, sum: sum, specs: specs, staged: map[string]bool{}}
+func (a *hostApply) applyBatch(ctx context.Context, specs []steps.Spec, last bool) {
+	b := &batch{hostApply: a, specs: specs, last: last, staged: map[string]bool{}}
 	for again := true; again; {
 		reply, err := b.send(ctx)
 		if err != nil {
@@ -49,6 +48,11 @@ func (b *batch) send(ctx context.Context) (executor.ApplyReply, error) {
 	}
 	req := b.request(b.specs)
 	req.Snapshot, req.Logins = b.rollbackTo, b.plan.Logins
+	return b.around(ctx, req)
+}
+
+// call makes the call itself.
+func (b *batch) call(ctx context.Context, req executor.Request) (executor.ApplyReply, error) {
 	return do(ctx, b.hostRun, wire.Apply, req, func(e event.Event) {
 		d, ok := e.(event.StepDone)
 		switch {
@@ -63,9 +67,51 @@ func (b *batch) send(ctx context.Context) (executor.ApplyReply, error) {
 	})
 }
 
+// around makes the call of a batch. The first one may take the lock of the host, the last one notes the run and
+// releases the lock, so that neither costs a round trip.
+func (b *batch) around(ctx context.Context, req executor.Request) (executor.ApplyReply, error) {
+	if b.last {
+		n := b.runNote(ctx, b.sum, b.start)
+		req.Note = &n
+	}
+	if b.lockNext {
+		req.Lock = &steps.LockRequest{Holder: b.opt.Holder}
+	}
+	reply, err := b.call(ctx, req)
+	if again, failed := b.lockedBy(ctx, req, reply, err); failed != nil {
+		return reply, failed
+	} else if again {
+		req.Lock = nil
+		reply, err = b.call(ctx, req)
+	}
+	if err == nil && reply.Noted {
+		b.holds = false
+	}
+	return reply, err
+}
+
+// lockedBy handles what a call says of the lock that it was to take. again: the host is locked now, and its steps have
+// not run.
+func (b *batch) lockedBy(ctx context.Context, req executor.Request, reply executor.ApplyReply, err error) (again bool,
+	failed error) {
+	var ce *transport.ConnectError
+	var refused *steps.Error
+	switch {
+	case req.Lock == nil:
+		return false, nil
+	case err == nil && reply.Lock.By == nil:
+		b.locked(*reply.Lock)
+		return reply.Lock.Left != nil, nil
+	case err == nil, ctx.Err() == nil && !errors.As(err, &ce) && errors.As(err, &refused):
+		failed = b.lock(ctx)
+		return failed == nil, failed
+	}
+	return false, nil
+}
+
 // answered takes a reply; again is true where there is more to send.
 func (b *batch) answered(ctx context.Context, reply executor.ApplyReply) (again bool) {
-	b.take(reply, b.sum)
+	b.take(reply, &b.sum)
 	if reply.Err == nil {
 		return false
 	}
@@ -130,7 +176,7 @@ func (b *batch) keepDone() {
 		if !ok {
 			break
 		}
-		b.count(b.specs[n].ID, changed, b.sum)
+		b.count(b.specs[n].ID, changed, &b.sum)
 		n++
 	}
 	if n > 0 {
@@ -175,23 +221,6 @@ func (h *hostRun) count(id string, changed bool, sum *HostSummary) {
 	} else {
 		sum.Unchanged = append(sum.Unchanged, id)
 	}
-}
-
-// needsBlob reports whether the step will read an artifact of the controller.
-func (h *hostRun) needsBlob(spec steps.Spec) bool {
-	return h.pending[spec.ID] && blobOf(spec).File != ""
-}
-
-// blobOf is the artifact of the controller that a step's arguments name, if any.
-func blobOf(spec steps.Spec) steps.Source {
-	var src steps.Source
-	if json.Unmarshal(spec.Args.JSON(), &src) != nil {
-		return steps.Source{}
-	}
-	if _, digest := src.Digest(); digest == "" {
-		return steps.Source{} // another kind's argument of that name
-	}
-	return src
 }
 
 // stage brings the controller's artifacts that the steps will read.

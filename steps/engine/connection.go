@@ -118,13 +118,21 @@ func (h *hostRun) lock(ctx context.Context) error {
 		return err
 	case reply.By != nil:
 		return steps.Locked("the machine "+h.node.Name, *reply.By)
+	}
+	h.locked(reply)
+	return nil
+}
+
+// locked notes that the host is locked, and reports an earlier run that did not end.
+func (h *hostRun) locked(reply steps.LockReply) {
+	h.lockNext = false
+	switch {
 	case reply.Left != nil && h.report.Facts.BootTime.After(reply.Left.Since):
 		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() +
 			"; the machine has restarted since then" + goesOn})
 	case reply.Left != nil && h.firstOf(*reply.Left):
 		h.emit(event.Warning{Host: h.node.Name, Summary: notEnded, Detail: reply.Left.String() + goesOn})
 	}
-	return nil
 }
 
 // hold locks the host for this run. A connection that is lost meanwhile, or was ended by park, is made again.

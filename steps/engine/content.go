@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -27,4 +28,21 @@ func (s *Session) content(ctx context.Context, src steps.Source) (*transport.Con
 	}
 	return nil, &steps.Error{Code: steps.CodeFailed, Summary: "an artifact cannot be read", Detail: detail,
 		Remedy: "put the file there, or correct the path or the version in the plan"}
+}
+
+// needsBlob reports whether the step will read an artifact of the controller.
+func (h *hostRun) needsBlob(spec steps.Spec) bool {
+	return h.pending[spec.ID] && blobOf(spec).File != ""
+}
+
+// blobOf is the artifact of the controller that a step's arguments name, if any.
+func blobOf(spec steps.Spec) steps.Source {
+	var src steps.Source
+	if json.Unmarshal(spec.Args.JSON(), &src) != nil {
+		return steps.Source{}
+	}
+	if _, digest := src.Digest(); digest == "" {
+		return steps.Source{} // another kind's argument of that name
+	}
+	return src
 }

@@ -1,11 +1,16 @@
 package engine
 
-import "nodejoin/steps"
+import (
+	"time"
+
+	"nodejoin/steps"
+)
 
 // hostApply is the apply of one host.
 type hostApply struct {
 	*hostRun
-	sum HostSummary
+	sum   HostSummary
+	start time.Time
 	// undrained: the Node could not be cordoned or drained, and nothing was changed after that.
 	undrained bool
 }

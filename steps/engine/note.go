@@ -32,9 +32,33 @@ func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote, release bool
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
 // at the Node. It is not part of the plan, so a failure is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
-	if !h.holds || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
+	if !h.holds || h.lockNext || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
+	defer cancel()
+	n := h.runNote(ctx, sum, start)
+	h.sendNote(ctx, n, true)
+	if h.api == nil || !needsCluster(h.node) {
+		return
+	}
+	b, err := json.Marshal(struct {
+		Time    time.Time `json:"time"`
+		Version string    `json:"version"`
+		Plan    string    `json:"plan"`
+		Result  string    `json:"result"`
+		Run     string    `json:"run"`
+	}{n.Ended, n.Version, n.Plan, n.Result, n.Holder.Run})
+	if err == nil {
+		err = h.api.SetAnnotations(ctx, h.node.Name, map[string]string{kube.LastApply: string(b)}, nil)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there may be no Node yet
+		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the Node", Detail: err.Error()})
+	}
+}
+
+// runNote is the note of a run with this summary.
+func (h *hostRun) runNote(ctx context.Context, sum HostSummary, start time.Time) executor.RunNote {
 	n := executor.RunNote{Holder: h.opt.Holder, Ended: time.Now().UTC().Truncate(time.Second), Took: time.Since(start),
 		Version: h.opt.Version,
 		Plan:    h.opt.PlanDigest, Result: "done", Changed: append([]string{}, sum.Changed...), Failed: sum.Failed}
@@ -53,24 +77,6 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 			n.Error += "; rolled back"
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
-	defer cancel()
 	n.RanVersions = h.versionSeen(ctx, sum)
-	h.sendNote(ctx, n, true)
-	if h.api == nil || !needsCluster(h.node) {
-		return
-	}
-	b, err := json.Marshal(struct {
-		Time    time.Time `json:"time"`
-		Version string    `json:"version"`
-		Plan    string    `json:"plan"`
-		Result  string    `json:"result"`
-		Run     string    `json:"run"`
-	}{n.Ended, n.Version, n.Plan, n.Result, n.Holder.Run})
-	if err == nil {
-		err = h.api.SetAnnotations(ctx, h.node.Name, map[string]string{kube.LastApply: string(b)}, nil)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // there may be no Node yet
-		h.emit(event.Warning{Host: h.node.Name, Summary: "the run is not noted on the Node", Detail: err.Error()})
-	}
+	return n
 }

@@ -16,6 +16,8 @@ type ApplyReply struct {
 	Failed    string            `json:"failed,omitempty"`
 	Err       *steps.Error      `json:"err,omitempty"`
 	Mutations int64             `json:"mutations"`
+	Lock      *steps.LockReply  `json:"lock,omitempty"`  // answers Request.Lock
+	Noted     bool              `json:"noted,omitempty"` // as Request.Note asked, and the lock is released
 }
 
 // Apply takes the steps in order; each is checked, applied where it differs, and

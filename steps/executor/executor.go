@@ -94,6 +94,12 @@ type Request struct {
 	PruneChanged bool `json:"prune_changed,omitempty"`
 	// Logins are those by which an apply fetches artifacts.
 	Logins []steps.Login `json:"logins,omitempty"`
+	// Lock: an apply takes the machine's lock first. It does nothing else where another run holds the lock, or where an
+	// earlier one did not end; in the latter case the lock is held then.
+	Lock *steps.LockRequest `json:"lock,omitempty"`
+	// Note: the steps of an apply are the last of the run. If all are done, the run is noted, unless it has changed
+	// nothing, and the lock is released. Ended is the time of the request, and Changed what was changed before it.
+	Note *RunNote `json:"note,omitempty"`
 }
 
 // Mutations counts the mutating host calls so far.

@@ -10,38 +10,9 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"time"
 
-	"nodejoin/steps"
 	"nodejoin/steps/host"
 )
-
-// RunNote says in short what a run did to a machine, or to its Node.
-type RunNote struct {
-	Holder  steps.LockHolder `json:"holder"`
-	Ended   time.Time        `json:"ended"`
-	Took    time.Duration    `json:"took"`           // nanoseconds
-	Version string           `json:"version"`        // of nodejoin
-	Plan    string           `json:"plan,omitempty"` // digest of the plan's files, "sha256:..."
-	Result  string           `json:"result"`         // done, failed, interrupted
-	Changed []string         `json:"changed"`        // step ids
-	Failed  string           `json:"failed,omitempty"`
-	Error   string           `json:"error,omitempty"` // summary
-	// RanVersions are the versions that the run observed running, by the step that unpacked them.
-	RanVersions map[string]string `json:"ran_versions,omitempty"`
-}
-
-// NoteRequest asks for a note. Release: the run has ended, and the machine is unlocked after that.
-type NoteRequest struct {
-	RunNote
-	Release bool `json:"release,omitempty"`
-}
-
-// LeaveCommand is the command of a leave in its note.
-const LeaveCommand = "leave"
-
-// IsLeave reports whether the note is of a leave. A finished leave removes all notes.
-func (n *RunNote) IsLeave() bool { return n != nil && n.Holder.Command == LeaveCommand }
 
 // KeepNotes is how many notes a machine keeps; older ones are dropped.
 const KeepNotes = 20
@@ -98,6 +69,9 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 	}
 	if last := len(notes) - 1; n.IsLeave() && n.Failed == "" && last >= 0 && notes[last].IsLeave() {
 		return nil // it continues one that is noted
+	}
+	if last := len(notes) - 1; last >= 0 && n.Holder.Run != "" && notes[last].Holder.Run == n.Holder.Run {
+		notes = notes[:last] // the run did not hear that it is noted
 	}
 	notes = append(notes, n)
 	b, err := json.MarshalIndent(notes[max(0, len(notes)-KeepNotes):], "", " ")

@@ -32,6 +32,34 @@ func (s *agentConn) Do(ctx context.Context, m wire.Message, emit func(event.Even
 			return err
 		}
 	}
+	reply, heard, err := s.early(ctx, m)
+	if r, _ := s.agent(); !heard && r.absent.Load() && !s.sent && ctx.Err() == nil && s.lostBy() == nil {
+		s.sent = true
+		pushed, failed := s.door.bring(ctx, false)
+		if failed != nil {
+			return s.failed(ctx, failed)
+		}
+		if !pushed {
+			reply, heard, err = s.early(ctx, m)
+		}
+	}
+	switch {
+	case !heard:
+		if err = s.ready(ctx); err == nil {
+			err = s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
+		}
+	case err == nil:
+		err = s.settle(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return untrusted(m.Method(), json.Unmarshal(reply, m.Reply()))
+}
+
+// early makes a call that only reads, before the agent is known to run. heard: it was answered by our agent, one that
+// was just sent after it had made nodejoin's folder private.
+func (s *agentConn) early(ctx context.Context, m wire.Message) (reply json.RawMessage, heard bool, err error) {
 	r, p := s.agent()
 	// A program that never says hello is not the agent, however long it runs.
 	bound := time.AfterFunc(s.helloBound(), func() {
@@ -39,22 +67,12 @@ func (s *agentConn) Do(ctx context.Context, m wire.Message, emit func(event.Even
 			_ = p.Close()
 		}
 	})
-	var reply json.RawMessage
-	err := s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
+	err = s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
 	bound.Stop()
 	var se *steps.Error
 	unheard := err != nil && !errors.As(err, &se) && ctx.Err() == nil && !r.spoke()
-	stranger := err == nil && !r.is(s.file.digest)
-	if unheard || stranger {
-		if err := s.ready(ctx); err != nil {
-			return err
-		}
-		err = s.call(ctx, m.Method(), m.Bound(), m.Request(), &reply)
-	}
-	if err != nil {
-		return err
-	}
-	return untrusted(m.Method(), json.Unmarshal(reply, m.Reply()))
+	stranger := err == nil && (!r.is(s.file.digest) || s.sent && r.said.Secured == nil)
+	return reply, !unheard && !stranger, err
 }
 
 // Lock makes the agent hold the machine's lock until it ends.

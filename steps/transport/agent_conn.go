@@ -58,6 +58,7 @@ type agentConn struct {
 	over     chan struct{}  // closed when the connection has ended
 
 	staged bool // something was brought to the machine
+	sent   bool // the agent was sent, and nodejoin's folder is not known to be private yet
 
 	mu   sync.Mutex
 	rpc  *rpc    // of the agent that runs or was last started
@@ -164,7 +165,7 @@ func (s *agentConn) own(ctx context.Context, method string, params, result any) 
 func (s *agentConn) call(ctx context.Context, method string, bound wire.Bound, params, result any) error {
 	r, p := s.agent()
 	err := r.call(ctx, method, s.cfg.boundOf(method, bound), params, result)
-	if errors.Is(err, ErrDropped) {
+	if errors.Is(err, ErrDropped) && !r.absent.Load() {
 		err = s.explain(ctx, err, p)
 	}
 	return err

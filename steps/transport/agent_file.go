@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	"nodejoin/steps/agentbin"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
 )
@@ -113,8 +116,11 @@ func (a agentFile) serve() string {
 
 // line is the command line that starts the agent.
 func (a agentFile) line(b *Become) string {
-	if b != nil {
+	switch {
+	case b != nil:
 		return a.become(b)
+	case a.os == "linux":
+		return a.orUnpack()
 	}
 	return a.serve()
 }
@@ -134,4 +140,34 @@ func (a agentFile) become(b *Become) string {
 		`echo "%s  %s" | sha256sum -c >/dev/null 2>&1 || { echo the agent is not there as it was sent >&2; exit 127; }; `+
 		`exec ./%s become %s'`,
 		path.Dir(a.remote), name, name, name, a.digest, name, name, args)
+}
+
+// leftoverAge is when what is being sent or was replaced is nobody's any more.
+const leftoverAge = time.Hour
+
+// orUnpack is the command line that starts the agent where it is there. Else it says so, waits for the packed agent,
+// unpacks and starts it. So a machine without the agent costs one round trip more, and its bytes.
+func (a agentFile) orUnpack() string {
+	// read of a POSIX shell takes no byte after the line from a pipe (POSIX.1-2017, XCU read).
+	return fmt.Sprintf(`sh -c '[ -x %[1]s ] && exec %[2]s; echo %[3]s; n=; `+
+		`while read -r w n; do [ "$w" = %[4]s ] && break; n=; done; [ "$n" ] || exit 127; (%[5]s) && exec %[2]s 0 %[6]s'`,
+		a.remote, a.serve(), wire.NoAgent, wire.PackedFollows, a.unpack("$n"), a.digest)
+}
+
+// unpack is a script that reads size bytes, the packed agent, and puts the agent in its place, with all that push does
+// for the folder. Where it fails, push comes next, and says what is wrong.
+func (a agentFile) unpack(size string) string {
+	dir, name := path.Dir(a.remote), path.Base(a.remote)
+	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
+	// Single quotes around it all and none within; paths without blanks. -o: the file is the user's; -m: it is of now.
+	// tar may leave bytes behind the archive's end, and the agent must not get them. busybox's head may read, and so
+	// lose, what comes after the archive: before the hello, that is at most a ping.
+	return fmt.Sprintf(`umask 077; for d in %[1]s %[2]s; do [ -d $d ] || [ -L $d ] || mkdir $d; `+
+		`[ ! -L $d ] && [ "$(stat -c %%u $d)" = "$(id -u)" ] && chmod 700 $d || exit 1; done; `+
+		`find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
+		`mkdir %[3]s && head -c %[4]s | (tar -xozmf - -C %[3]s; r=$?; cat >/dev/null; exit $r) && `+
+		`[ -f %[3]s/%[8]s ] && [ ! -L %[3]s/%[8]s ] && chmod 700 %[3]s/%[8]s && mv -f %[3]s/%[8]s %[2]s/%[9]s; `+
+		`r=$?; rm -rf %[3]s; exit $r`,
+		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), agentbin.PackedName,
+		name)
 }

@@ -29,7 +29,7 @@ const notFound = "exit status 127"
 // ready waits for the agent's hello, and pushes the agent if it is missing or another one. On Windows it
 // also tries the path of a POSIX shell.
 func (s *agentConn) ready(ctx context.Context) error {
-	sent, pushed := false, false
+	pushed := false
 	var unstarted error // of the path that Windows' own shells take
 	for {
 		r, p := s.agent()
@@ -38,11 +38,7 @@ func (s *agentConn) ready(ctx context.Context) error {
 			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
 		}
 		if err == nil {
-			if sent {
-				// Only once the program is verified by its digest may it change anything.
-				return s.secure(ctx)
-			}
-			return nil
+			return s.settle(ctx)
 		}
 		if !errors.Is(err, errNoAgent) {
 			return err
@@ -56,8 +52,11 @@ func (s *agentConn) ready(ctx context.Context) error {
 		if r.spoke() {
 			_ = p.Close() // it runs; there is no exit status to wait for
 		}
-		how := p.end(exitWait)
-		_ = p.Close()
+		how := ""
+		if !r.absent.Load() {
+			how = p.end(exitWait)
+			_ = p.Close()
+		}
 		r.close()
 		var failed error
 		switch {
@@ -72,8 +71,9 @@ func (s *agentConn) ready(ctx context.Context) error {
 		case pushed:
 			return s.noStart(how, err)
 		default:
-			pushed, failed = s.door.bring(ctx, sent)
-			sent = true
+			tried := s.sent
+			s.sent = true
+			pushed, failed = s.door.bring(ctx, tried)
 		}
 		if failed != nil {
 			return s.failed(ctx, failed)
@@ -81,10 +81,29 @@ func (s *agentConn) ready(ctx context.Context) error {
 	}
 }
 
-// secure makes nodejoin's folder on the machine, or takes it from others.
-func (s *agentConn) secure(ctx context.Context) error {
+// settle has nodejoin's folder on the machine made, or taken from others, by an agent that was just sent and that is
+// verified by its digest. It may have done so at its start.
+func (s *agentConn) settle(ctx context.Context) (err error) {
+	if !s.sent {
+		return nil
+	}
 	var done wire.Secured
-	err := s.own(ctx, wire.MethodSecure, wire.None{}, &done)
+	if r, _ := s.agent(); r.said.Secured != nil {
+		if done = *r.said.Secured; r.said.Unsecured != nil {
+			hosttext.Strings(r.said.Unsecured)
+			err = r.said.Unsecured
+		}
+	} else {
+		err = s.own(ctx, wire.MethodSecure, wire.None{}, &done)
+	}
+	if err = s.secured(ctx, done, err); err == nil {
+		s.sent = false
+	}
+	return err
+}
+
+// secured handles what came of nodejoin's folder.
+func (s *agentConn) secured(ctx context.Context, done wire.Secured, err error) error {
 	hosttext.Strings(&done)
 	for _, path := range done.Moved {
 		s.cfg.Notify("moved_foreign", path)

@@ -246,7 +246,7 @@ func (r *hostileRun) run(ctx context.Context) {
 			note(i, h.Err)
 		}
 		r.seen = append(r.seen, out)
-	case "pause":
+	case "pause", "lock": // an apply takes the lock in its own call
 		out := s.Pause(ctx, nil)
 		for i, h := range out {
 			note(i, h.Err)

@@ -254,15 +254,31 @@ var applyLies = []lie{
 	{name: "a value without a step", on: "apply", reply: field("values", object{"": "x"}), want: distrust},
 	{name: "a secret that is not given", on: "apply", reply: field("sensitive", []string{"d0.x"}), want: distrust},
 	{name: "a failure that claims an interruption", on: "apply", reply: func(object) any {
-		return object{"failed": "d0", "err": failure("interrupted")}
+		return object{"failed": "d0", "err": failure("interrupted"), "lock": object{}}
 	}, want: `no\x1b`},
 	{name: "a failure that claims a pending reboot", on: "apply", reply: func(object) any {
 		return object{"failed": "d0", "err": failure("reboot")}
 	}, want: distrust},
 	{name: "a missing artifact again and again", on: "apply", reply: func(object) any {
-		return object{"failed": "d0", "err": failure("blob_missing")}
+		return object{"failed": "d0", "err": failure("blob_missing"), "lock": object{}}
 	}, want: `no\x1b`},
 	{name: "changes of an apply below zero", on: "apply", reply: field("mutations", -7), want: distrust},
+	{name: "an apply says nothing of the lock", on: "apply", reply: func(o object) any {
+		delete(o, "lock")
+		return o
+	}, want: distrust},
+	{name: "an apply changed a machine that another run holds", on: "apply",
+		reply: field("lock", object{"by": object{"run": "x", "user": escape, "host": escape, "command": escape}}),
+		want:  distrust},
+	{name: "an apply without its steps, again and again", on: "apply", reply: func(object) any {
+		return object{"lock": object{"left": object{"run": "x", "user": escape, "host": escape, "command": escape}}}
+	}, want: distrust},
+	{name: "an apply finds another run again and again", on: "apply", reply: func(object) any {
+		return object{"lock": object{"by": object{"run": "x", "user": escape, "host": escape, "command": escape}}}
+	}, want: distrust},
+	{name: "a failed run is noted as done", on: "apply", reply: func(object) any {
+		return object{"failed": "d0", "err": failure("failed"), "lock": object{}, "noted": true}
+	}, want: distrust},
 	{name: "lock hangs", on: "lock", raw: hang, want: noAnswer},
 	{name: "lock is held by an escape", on: "lock", reply: func(object) any {
 		return object{"by": object{"run": "x", "user": escape, "host": escape + "\nprod: ok", "command": escape}}

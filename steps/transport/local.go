@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"nodejoin/steps"
@@ -48,12 +47,17 @@ func (l *local) setEmit(f func(event.Event)) {
 func (l *local) Do(ctx context.Context, m wire.Message, emit func(event.Event)) error {
 	l.setEmit(emit)
 	defer l.setEmit(nil)
-	err := m.Run(ctx, l.exec)
-	if wire.Releases(m) {
-		err = errors.Join(err, l.lock.Release())
-	}
-	return err
+	return wire.RunLocked(ctx, m, l.exec, localLock{l})
 }
+
+// localLock is the lock of a machine in this process.
+type localLock struct{ *local }
+
+func (l localLock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	return l.Lock(ctx, req)
+}
+
+func (l localLock) Release() error { return l.lock.Release() }
 
 func (l *local) Forget(ctx context.Context, req executor.LeaveRequest) (executor.ForgetReply, error) {
 	if err := l.Unlock(ctx); err != nil { // the folder to be removed holds its file

@@ -71,7 +71,11 @@ func serveTestAgent(args []string) error {
 			return err
 		}
 	}
-	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner,
+	secure := ""
+	if len(args) > 2 {
+		secure = args[2]
+	}
+	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner, Secure: secure,
 		Host: newFileHost(dir), DataDir: dir, Program: exe,
 		Artifacts: store.New(store.Options{BlobDir: agent.BlobDir("linux", dir)}),
 		Hello:     wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},

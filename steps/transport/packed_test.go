@@ -48,7 +48,7 @@ func TestPackedAgent(t *testing.T) {
 		"a tar of another file": "echo short > ${4}/agent"} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
-			var streamed, unpacked, files atomic.Int32
+			var started, unpacked, files atomic.Int32
 			path := ""
 			if tar != "" {
 				dir := t.TempDir()
@@ -62,8 +62,8 @@ func TestPackedAgent(t *testing.T) {
 				switch line := s.RawCommand(); {
 				case strings.HasPrefix(line, "tar "):
 					unpacked.Add(1)
-				case strings.Contains(line, "tar "):
-					streamed.Add(1)
+				case strings.Contains(line, wire.PackedFollows):
+					started.Add(1)
 				}
 				m.sessions.Add(1)
 				defer m.sessions.Done()
@@ -86,9 +86,15 @@ func TestPackedAgent(t *testing.T) {
 			if tar == "" {
 				other = 0
 			}
-			if streamed.Load() != 1 || unpacked.Load() != other || files.Load() != other {
-				t.Errorf("the agent came on the channel %d times, by SFTP %d times, and tar ran alone %d times; want 1, %d, %[4]d",
-					streamed.Load(), files.Load(), unpacked.Load(), other)
+			if started.Load() != 1+other || unpacked.Load() != other || files.Load() != other {
+				t.Errorf("it was started %d times, sent by SFTP %d times, and tar ran alone %d times; want %d, %d, %[5]d",
+					started.Load(), files.Load(), unpacked.Load(), 1+other, other)
+			}
+			if s, ok := conn.(*sshConn); !ok || s.sent {
+				t.Error("nodejoin's folder was not made private")
+			}
+			if fi, err := os.Stat(m.dir); err != nil || fi.Mode().Perm() != 0o700 {
+				t.Errorf("nodejoin's folder: %v, %v", fi, err)
 			}
 			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
 			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), wire.Leftover) {

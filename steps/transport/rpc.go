@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,8 @@ type rpc struct {
 	said  wire.Hello
 	ended chan struct{} // closed when nothing more will come
 	why   error         // set before ended is closed
+
+	absent atomic.Bool // the machine's shell says that there is no agent, and waits for it
 
 	before becoming // of the goroutine that reads, until ended is closed
 
@@ -99,6 +102,10 @@ func (i *incoming) Recv() ([]byte, error) {
 			Params  json.RawMessage `json:"params"`
 		}
 		if json.Unmarshal(b, &m) != nil || m.Version != jrpc2.Version {
+			if bytes.HasSuffix(b, []byte(wire.NoAgent)) && !i.rpc.spoke() {
+				i.rpc.absent.Store(true)
+				return nil, i.end(fmt.Errorf("%w: it is not there", errNoAgent))
+			}
 			// A login shell may greet before the agent speaks.
 			if i.noise += len(b) + 1; i.rpc.spoke() {
 				return nil, i.end(fmt.Errorf("%w: the output is not the agent's: %.80q", errAnswer, b))
@@ -129,6 +136,14 @@ func (i *incoming) Recv() ([]byte, error) {
 			}
 		}
 	}
+}
+
+// Close leaves the channel of a shell that waits for the agent open.
+func (i *incoming) Close() error {
+	if i.rpc.absent.Load() {
+		return nil
+	}
+	return i.Channel.Close()
 }
 
 // receive reads a message within the bounds of its line and of the running call.

@@ -62,9 +62,6 @@ func (s *sshConn) push(ctx context.Context) error {
 	return nil
 }
 
-// leftoverAge is when what is being sent or was replaced is nobody's any more.
-const leftoverAge = time.Hour
-
 // sweep removes what interrupted pushes left. Its failures do not matter.
 func sweep(c *sftp.Client, dir string) {
 	list, err := c.ReadDir(dir)

@@ -45,6 +45,12 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, opt Options) e
 		Concurrency: 8, // a call and the notifications that may come meanwhile
 		NewContext:  func() context.Context { return ctx },
 	})
+	if opt.Secure != "" && opt.Secure == opt.Hello.Digest {
+		done, err := s.secure(ctx, wire.None{})
+		if opt.Hello.Secured = &done; err != nil {
+			opt.Hello.Unsecured = steps.AsError(err)
+		}
+	}
 	pr, pw := io.Pipe()
 	go func() {
 		_, err := io.Copy(pw, in)
@@ -168,16 +174,14 @@ func (s *server) run(ctx context.Context, m wire.Message) error {
 	if m.ReadOnly() {
 		return m.Run(ctx, s.exec)
 	}
-	unlock, err := s.alone(ctx)
-	if err != nil {
-		return err
+	if req, ok := m.Request().(*executor.Request); !ok || req.Lock == nil {
+		unlock, err := s.alone(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	defer unlock()
-	err = m.Run(ctx, s.exec)
-	if wire.Releases(m) {
-		err = errors.Join(err, s.lock.Release())
-	}
-	if err != nil {
+	if err := wire.RunLocked(ctx, m, s.exec, runLock{s}); err != nil {
 		return err
 	}
 	if reply, ok := m.Reply().(*executor.ApplyReply); ok {
@@ -185,6 +189,14 @@ func (s *server) run(ctx context.Context, m wire.Message) error {
 	}
 	return nil
 }
+
+// runLock is the lock of the run.
+type runLock struct{ *server }
+
+func (l runLock) Take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {
+	return l.take(ctx, req)
+}
+func (l runLock) Release() error { return l.lock.Release() }
 
 // take locks the machine for the run.
 func (s *server) take(ctx context.Context, req steps.LockRequest) (steps.LockReply, error) {

@@ -30,6 +30,9 @@ type Options struct {
 	// is in a folder of that user, who sends artifacts to there.
 	Owner int
 	Idle  time.Duration // 0 = DefaultIdle
+	// Secure: the data folder becomes private before anything is answered, if the program has this digest; "" = it is
+	// left as it is.
+	Secure string
 }
 
 type server struct {

@@ -44,12 +44,6 @@ type Message interface {
 	Run(ctx context.Context, x *executor.Executor) error
 }
 
-// Releases reports whether a message is the last of a run, which unlocks the machine.
-func Releases(m Message) bool {
-	n, ok := m.Request().(*executor.NoteRequest)
-	return ok && n.Release
-}
-
 // With is the message of a call.
 func (c Call[Req, Reply]) With(req Req) *Made[Req, Reply] {
 	return &Made[Req, Reply]{call: c, request: req}

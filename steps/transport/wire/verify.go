@@ -147,6 +147,18 @@ func verifyApply(req executor.Request, r executor.ApplyReply) error {
 	if (r.Failed == "") != (r.Err == nil) {
 		return fmt.Errorf("a failed step %q with the error %q", r.Failed, fmt.Sprint(r.Err))
 	}
+	if (req.Lock == nil) != (r.Lock == nil) {
+		return errors.New("the lock was asked for, and the reply says nothing of it, or the other way round")
+	}
+	if r.Noted && (req.Note == nil || r.Err != nil) {
+		return errors.New("a run is noted that has not ended")
+	}
+	if r.Lock != nil && *r.Lock != (steps.LockReply{}) {
+		if len(r.Changed)+len(r.Unchanged)+len(r.Values)+len(r.Sensitive) > 0 || r.Failed != "" || r.Noted {
+			return errors.New("steps are done, though the machine was not to be changed")
+		}
+		return nil
+	}
 	// Steps are taken in their order, up to the one that failed.
 	done := slices.Concat(r.Changed, r.Unchanged)
 	if r.Failed != "" {

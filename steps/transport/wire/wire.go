@@ -51,7 +51,18 @@ type Hello struct {
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
 	Digest   string `json:"digest"` // sha256 of the agent's own file, lower-case hex
+	// Secured is what came of the data folder where the command line asked for that; nil = it did not. Unsecured is why
+	// it failed.
+	Secured   *Secured     `json:"secured,omitempty"`
+	Unsecured *steps.Error `json:"unsecured,omitempty"`
 }
+
+// NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows and
+// the number of bytes of the packed agent, then these. It ignores lines before that.
+const (
+	NoAgent       = "nodejoin-agent is absent"
+	PackedFollows = "nodejoin-agent-follows"
+)
 
 // Blob names an artifact of the controller by digest.
 type Blob struct {
