@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
@@ -40,6 +42,7 @@ const (
 	blobDir  = "blobs"  // DIGEST/NAME
 	imageDir = "images" // NUMBER.tar
 	doneFile = "bundle.json"
+	lockFile = "lock"
 )
 
 // done is what is kept of a bundle that was unpacked.
@@ -68,23 +71,57 @@ func open(ctx context.Context, path, cache string, only bool, say func(string)) 
 		return nil, err
 	}
 	defer r.in.Close()
-	o := &Opened{Sum: r.sum, path: path, only: only, dir: filepath.Join(cache, r.sum[:32])}
-	var d done
-	b, err := os.ReadFile(filepath.Join(o.dir, doneFile))
-	if err == nil && json.Unmarshal(b, &d) == nil {
-		o.list = d.Images
-		return o, o.know(d.Description)
+	if say == nil {
+		say = func(string) {}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	o := &Opened{Sum: r.sum, path: path, only: only, dir: filepath.Join(cache, r.sum[:32])}
+	if there, err := o.unpacked(); there || err != nil {
+		return o, err
+	}
+	unlock, err := o.alone(ctx, say)
+	if err != nil {
 		return nil, err
 	}
-	if say != nil {
-		say("Unpacking the bundle into " + o.dir + ".")
+	defer unlock()
+	if there, err := o.unpacked(); there || err != nil { // by the run that was waited for
+		return o, err
 	}
+	say("Unpacking the bundle into " + o.dir + ".")
 	if err := o.unpack(r); err != nil {
 		return nil, err
 	}
 	return o, nil
+}
+
+// unpacked reports whether an earlier run has unpacked the bundle.
+func (o *Opened) unpacked() (bool, error) {
+	var d done
+	b, err := os.ReadFile(filepath.Join(o.dir, doneFile))
+	if err == nil && json.Unmarshal(b, &d) == nil {
+		o.list = d.Images
+		return true, o.know(d.Description)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return false, err
+}
+
+// alone locks the folder for this run; another one may be unpacking the same bundle. The lock ends with its process.
+func (o *Opened) alone(ctx context.Context, say func(string)) (unlock func(), err error) {
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(o.dir, lockFile), flock.SetPermissions(0o600))
+	ok, err := lock.TryLock()
+	if err == nil && !ok {
+		say("Waiting for another run, which unpacks the bundle into " + o.dir + ".")
+		_, err = lock.TryLockContext(ctx, 100*time.Millisecond)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", o.dir, err)
+	}
+	return func() { _ = lock.Close() }, nil // closing unlocks
 }
 
 // unpack verifies the bundle and writes its files.

@@ -224,3 +224,31 @@ func TestFits(t *testing.T) {
 		t.Errorf("%s: %q, %v", command, b, err)
 	}
 }
+
+// TestUnpackedAtOnce: of runs that open a bundle at the same time one unpacks it, and all have it.
+func TestUnpackedAtOnce(t *testing.T) {
+	opened, path, cache := 0, filepath.Join(t.TempDir(), "b.tar"), t.TempDir()
+	write(t, path, 0, contents(&opened))
+	errs, unpacked := make(chan error), make(chan string, 20)
+	for range 8 {
+		go func() {
+			o, err := Open(t.Context(), path, cache, func(s string) {
+				if strings.HasPrefix(s, "Unpacking ") {
+					unpacked <- s
+				}
+			})
+			if err == nil && len(o.files) == 0 {
+				err = errors.New("it has no files")
+			}
+			errs <- err
+		}()
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(unpacked) != 1 {
+		t.Errorf("it was unpacked %d times", len(unpacked))
+	}
+}
