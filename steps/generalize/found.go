@@ -34,6 +34,7 @@ const (
 	lease       = "a lease of an address"
 	seed        = "a seed or a key of the machine"
 	ofRun       = "notes about runs"
+	logs        = "logs of the machine"
 	name        = "the name of the node"
 	address     = "an address of the machine"
 	secret      = "a secret of the plan"
@@ -44,7 +45,7 @@ const (
 )
 
 // Whats are all that Found.What can be.
-var Whats = []string{hostKey, theID, ofCloudInit, lease, seed, ofRun, name, address, secret, privateKey,
+var Whats = []string{hostKey, theID, ofCloudInit, lease, seed, ofRun, logs, name, address, secret, privateKey,
 	certificate, encoded, token}
 
 // machineID is empty in an image: systemd then makes one at the first boot (systemd-machine-id-setup(1)).

@@ -67,9 +67,14 @@ func joined(rec *record.Record, prepared []string) error {
 }
 
 // remove removes what is at path, with what is in it; of a link only the link.
-func remove(ctx context.Context, h host.Host, os, path string) error {
+func remove(ctx context.Context, h host.Host, os, path string) (err error) {
 	if path == machineID {
 		return h.WriteFile(ctx, path, bytes.NewReader(nil), host.WriteOptions{})
 	}
-	return steps.RemoveTree(ctx, h, os, path)
+	for range 3 { // a program that writes there may have made another file meanwhile
+		if err = steps.RemoveTree(ctx, h, os, path); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }

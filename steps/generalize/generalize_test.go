@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,6 +105,52 @@ func TestFinds(t *testing.T) {
 	}
 }
 
+// TestFindsOnWindows: texts are found in UTF-16, too, and in the registry, the environment and services.
+func TestFindsOnWindows(t *testing.T) {
+	const key = `HKLM\SOFTWARE\Example`
+	req := Request{Node: "n-1", Steps: []string{"s"}, Secrets: []string{"correct horse"}}
+	for text, what := range map[string]string{"n-1": name, "at 192.0.2.20.": address, "xcorrect horsex": secret,
+		"n-10, n-1-b, on-1": "", "192.0.2.200": ""} {
+		h, e := machine(t, "windows", nil)
+		for k, v := range map[string]host.RegistryValue{"one": {Type: "string", String: text},
+			"two": {Type: "multi_string", Strings: []string{"x", text}},
+			"raw": {Type: "binary", Binary: wide(text)}, "of others": {Type: "string", String: text}} {
+			if err := h.SetRegistryValue(t.Context(), key, k, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []Found{}
+		expect := func(key record.Key, detail, path string) {
+			t.Helper()
+			if err := e.Record.Claim(t.Context(), h, e.Facts, "s", true, record.New{Key: key, Detail: detail}); err != nil {
+				t.Fatal(err)
+			}
+			if what != "" {
+				want = append(want, Found{path, what})
+			}
+		}
+		for at, offset := range []int{0, 1, chunk - 3, chunk, chunk + 9, 2*chunk - 1} {
+			path := fmt.Sprintf(`C:\app\settings-%d`, at)
+			write(t, h, path, strings.Repeat(" ", offset)+string(wide(text+" "))+strings.Repeat("\x00", chunk/2))
+			expect(record.File.Of(path), "", path)
+		}
+		if err := errors.Join(h.SetMachineEnv(t.Context(), "EXAMPLE", text), h.CreateService(t.Context(),
+			host.ServiceConfig{Name: "example", Command: []string{`C:\x.exe`, text}, Start: host.StartManual})); err != nil {
+			t.Fatal(err)
+		}
+		expect(record.Env.Of("EXAMPLE"), "", "env:EXAMPLE")
+		for _, value := range []string{"one", "raw", "two"} {
+			k := record.RegistryValueKey(key, value)
+			expect(k, value, k.String())
+		}
+		expect(record.Service.Of("example"), "", "service:example")
+		reply, err := Run(t.Context(), h, e, req)
+		if diff := cmp.Diff(want, reply.Left); diff != "" || err != nil {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+}
+
 // TestArtifacts: what came by its digest has nothing of the machine, and is not searched.
 func TestArtifacts(t *testing.T) {
 	key := "-----BEGIN PRIVATE KEY-----\nof a test in the program"
@@ -123,9 +170,11 @@ var ofMachine = map[string][2]map[string]string{
 			"/var/lib/dbus/machine-id": theID, "/var/lib/cloud/instances/i-1/user-data.txt": ofCloudInit,
 			"/var/lib/cloud/data/instance-id": ofCloudInit, "/var/log/cloud-init.log": ofCloudInit,
 			"/var/lib/dhcp/dhclient.leases": lease, "/var/lib/NetworkManager/secret_key": lease,
+			"/run/systemd/journal/flushed": logs, "/var/log/journal/0123/system.journal": logs,
+			"/var/log/journal/0123/user-1000.journal": logs, "/var/log/auth.log.1": logs, "/var/log/wtmp": logs,
 			"/var/lib/systemd/random-seed": seed, "/var/lib/nodejoin/history.json": ofRun,
 			"/var/lib/containerd/io.containerd.grpc.v1.introspection/uuid": theID},
-		{"/etc/ssh/sshd_config": "", "/var/lib/cloud/seed/nocloud/meta-data": "", "/var/log/messages": ""},
+		{"/etc/ssh/sshd_config": "", "/var/lib/cloud/seed/nocloud/meta-data": "", "/var/log/apt/term.log": ""},
 	},
 	"windows": {
 		{`C:\ProgramData\ssh\ssh_host_ed25519_key`: hostKey, `C:\ProgramData\nodejoin\history.json`: ofRun,

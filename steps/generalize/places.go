@@ -18,12 +18,18 @@ type place struct {
 
 // places are what the first boot of a copy makes again: sshd and cloud-init the host keys, systemd the machine id,
 // cloud-init what it knows of the machine (as "cloud-init clean" has it), DHCP the leases, containerd its id
-// (containerd plugins/services/introspection).
+// (containerd plugins/services/introspection), and the logs that have the name, the addresses and the id of the
+// machine in most entries (as virt-sysprep has them; those of rsyslog as Debian and Red Hat name them). Without the
+// first, journald writes to memory, and not again to files in /var (systemd src/journal/journald-server.c).
 var places = []place{
 	{"windows", `C:\ProgramData\ssh`, []string{"ssh_host_*"}, hostKey},
 	{"linux", "/etc/ssh", []string{"ssh_host_*"}, hostKey},
 	{"linux", "/var/lib/cloud", []string{"data", "instance", "instances", "sem"}, ofCloudInit},
 	{"linux", "/var/log", []string{"cloud-init.log", "cloud-init-output.log"}, ofCloudInit},
+	{"linux", "/run/systemd/journal", []string{"flushed"}, logs},
+	{"linux", "/var/log/journal", []string{"*"}, logs},
+	{"linux", "/var/log", []string{"wtmp*", "btmp*", "lastlog*", "syslog*", "messages*", "auth.log*", "secure*",
+		"daemon.log*", "kern.log*", "user.log*", "cron*", "debug*", "boot.log*", "dmesg*"}, logs},
 	{"linux", "/var/lib/dhcp", []string{"*"}, lease},
 	{"linux", "/var/lib/NetworkManager", []string{"secret_key", "internal-*", "dhclient-*"}, lease},
 	{"linux", "/var/lib/systemd", []string{"random-seed", "credential.secret"}, seed},

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -22,6 +24,7 @@ type pattern struct {
 	text  []byte
 	what  string
 	whole bool // as a word: win-1 is not in win-10
+	width int  // of a character: 2 in UTF-16
 }
 
 // search looks for patterns in the files that were written.
@@ -43,8 +46,12 @@ const shortest = 6
 // patterns collects what is searched for.
 func (s *search) patterns(ctx context.Context) error {
 	add := func(text, what string, whole bool) {
-		if text != "" {
-			s.find = append(s.find, pattern{[]byte(text), what, whole})
+		if text == "" {
+			return
+		}
+		s.find = append(s.find, pattern{[]byte(text), what, whole, 1})
+		if s.e.Facts.OS == "windows" { // whose programs also write UTF-16
+			s.find = append(s.find, pattern{wide(text), what, whole, 2})
 		}
 	}
 	add(s.req.Node, name, true)
@@ -72,6 +79,14 @@ func (s *search) patterns(ctx context.Context) error {
 	return err
 }
 
+// wide is a text in UTF-16.
+func wide(text string) (out []byte) {
+	for _, u := range utf16.Encode([]rune(text)) {
+		out = binary.LittleEndian.AppendUint16(out, u)
+	}
+	return out
+}
+
 // text is the content of a small file; "" if there is none.
 func (s *search) text(ctx context.Context, path string) (string, error) {
 	if s.e.Facts.OS == "windows" {
@@ -93,20 +108,25 @@ func (s *search) list(ctx context.Context, dir string) ([]host.FileInfo, error) 
 	return list, err
 }
 
-// settings are files in which a machine has its name and its addresses.
+// settings are files in which a machine has its name and its addresses, and its logs.
 var settings = map[string][]string{
 	"windows": {`C:\Windows\System32\drivers\etc\hosts`},
 	"linux": {"/etc/hosts", "/etc/hostname", "/etc/netplan", "/etc/network", "/etc/systemd/network",
-		"/etc/NetworkManager/system-connections", "/etc/sysconfig/network-scripts"},
+		"/etc/NetworkManager/system-connections", "/etc/sysconfig/network-scripts", "/var/log"},
 }
+
+// paths are the claims that are paths of files and folders.
+var paths = []record.Prefix{record.File, record.Directory, record.Backup, record.EnvFile}
 
 // run searches what nodejoin wrote, and the settings of the machine.
 func (s *search) run(ctx context.Context) ([]Found, error) {
 	s.files, s.out, s.seen = 0, []Found{}, s.public()
 	roots := append([]string{s.e.Facts.DataDir}, settings[s.e.Facts.OS]...)
 	for _, key := range s.e.Record.Active() {
-		if key.Prefix == record.File || key.Prefix == record.Directory {
+		if slices.Contains(paths, key.Prefix) {
 			roots = append(roots, key.Name)
+		} else if err := s.setting(ctx, key); err != nil {
+			return nil, err
 		}
 	}
 	for _, path := range roots {
@@ -116,6 +136,20 @@ func (s *search) run(ctx context.Context) ([]Found, error) {
 	}
 	slices.SortStableFunc(s.out, func(a, b Found) int { return strings.Compare(a.Path, b.Path) })
 	return s.out, nil
+}
+
+// setting searches what nodejoin wrote into no file of its own.
+func (s *search) setting(ctx context.Context, key record.Key) error {
+	texts, err := written(ctx, s.r, s.e, key)
+	for _, text := range texts {
+		for _, p := range s.find {
+			f := Found{key.String(), p.what}
+			if p.in([]byte(text), true, true) && !slices.Contains(s.out, f) {
+				s.out = append(s.out, f)
+			}
+		}
+	}
+	return err
 }
 
 // public are the paths, by their keys, that are not searched.
@@ -151,6 +185,8 @@ func (s *search) walk(ctx context.Context, path string) error {
 		return nil
 	case err != nil:
 		return err
+	case !fi.Dir && fi.Size == 0:
+		return nil // sockets, too, which cannot be opened
 	case !fi.Dir:
 		found, err := s.file(ctx, path)
 		s.out = append(s.out, found...)
@@ -181,7 +217,7 @@ func (s *search) file(ctx context.Context, path string) ([]Found, error) {
 	s.files++
 	lap := 0
 	for _, p := range s.find {
-		lap = max(lap, len(p.text)+2) // with what is around it
+		lap = max(lap, len(p.text)+2*p.width) // with what is around it
 	}
 	var out []Found
 	buf := make([]byte, 0, chunk+lap)
@@ -214,8 +250,8 @@ func (p pattern) in(part []byte, first, last bool) bool {
 			return false
 		}
 		begin, end := from+i, from+i+len(p.text)
-		before := begin == 0 && first || begin > 0 && !inWord(part[begin-1])
-		after := end == len(part) && last || end < len(part) && !inWord(part[end])
+		before := begin < p.width && first || begin >= p.width && !p.inWord(part[begin-p.width:])
+		after := end+p.width > len(part) && last || end+p.width <= len(part) && !p.inWord(part[end:])
 		if !p.whole || before && after {
 			return true
 		}
@@ -223,6 +259,9 @@ func (p pattern) in(part []byte, first, last bool) bool {
 	}
 }
 
-func inWord(c byte) bool {
-	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+// inWord reports whether a text begins with a character of words.
+func (p pattern) inWord(text []byte) bool {
+	c := text[0]
+	return (p.width == 1 || text[1] == 0) &&
+		(c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
 }

@@ -34,9 +34,9 @@ it, such as programs, settings, features of Windows and images of containers. Wh
 secret, a name or an address, and the join itself, are left out, and listed. Copies of the
 machine then join faster: with 'nodejoin apply', or at their first boot by 'nodejoin user-data'.
 
-At the end the machine's SSH host keys, its machine id, leases and the state of cloud-init are
-removed, and all files that nodejoin wrote are searched for secrets, keys, certificates, tokens
-and the machine's name, id and addresses. If one is found, the machine is not an image: the
+At the end the machine's SSH host keys, its machine id, leases, logs and the state of cloud-init
+are removed, and all that nodejoin wrote is searched for secrets, keys, certificates, tokens and
+the machine's name, id and addresses. If one is found, the machine is not an image: the
 exit code is 1, and the error names the files.
 
 Shut the machine down after that and copy its disk; on Windows run Sysprep first. A machine
