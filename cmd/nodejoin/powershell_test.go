@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/xml"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,20 +21,16 @@ func TestPowerShell(t *testing.T) {
 	if wrong, ok := parse(printed(t, "completion", "powershell")); !ok {
 		t.Errorf("nodejoin completion powershell: %s", wrong)
 	}
-	userData, err := os.ReadFile(filepath.Join("internal", "firstboot", "testdata", "cloudbase-init.ps1"))
+	answers, err := os.ReadFile(filepath.Join("internal", "firstboot", "testdata", "autounattend.xml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The script of the task stands in it as a text.
-	_, task, _ := strings.Cut(string(userData), "@'\n")
-	task, _, found := strings.Cut(task, "\n'@\n")
-	if !found {
-		t.Fatal("the user data has no script for the task")
+	var file struct{ Extensions string }
+	if err := xml.Unmarshal(answers, &file); err != nil || file.Extensions == "" {
+		t.Fatalf("the answer file has no script: %v", err)
 	}
-	for _, text := range []string{string(userData), task} {
-		if wrong, ok := parse(text); !ok {
-			t.Errorf("user data: %s", wrong)
-		}
+	if wrong, ok := parse(file.Extensions); !ok {
+		t.Errorf("the script of the answer file: %s", wrong)
 	}
 	n := 0
 	for _, page := range pages(t) {

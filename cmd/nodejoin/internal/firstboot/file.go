@@ -3,6 +3,7 @@
 package firstboot
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// File is what a machine does at its first boot. It has secrets.
+// File is what a machine does at its first boot. It has secrets. On disk it is JSON, or that in Base64, which scripts of
+// Windows write.
 type File struct {
 	Version int       `json:"version"`
 	Node    string    `json:"node"`
@@ -48,6 +50,9 @@ func Read(path string) (*File, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(b)), "")); err == nil {
+		b = raw
 	}
 	f := &File{}
 	if err := json.Unmarshal(b, f); err != nil {

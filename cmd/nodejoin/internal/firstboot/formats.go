@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -25,13 +26,13 @@ type format struct {
 
 // formats by name. Sources of what each takes:
 //   - cloud-init: docs.cloud-init.io, modules write_files and scripts_per_boot
-//   - cloudbase-init: cloudbase-init.readthedocs.io, "Userdata", PowerShell
+//   - cloudbase-init: cloudbase-init.readthedocs.io, "Userdata", Batch
 //   - ec2launch: Amazon EC2 user guide, "EC2Launch v2 task definitions", executeScript
 //   - autounattend: Microsoft's Unattended Windows Setup Reference, RunSynchronousCommand
 //   - ignition: coreos.github.io/ignition, "Configuration Specification v3.4.0"
 var formats = map[string]format{
 	"cloud-init":     {os: "linux", ext: "yaml", template: "cloud-init.tmpl", limit: limitGCP},
-	"cloudbase-init": {os: "windows", ext: "ps1", template: "cloudbase-init.tmpl", limit: limitGCP},
+	"cloudbase-init": {os: "windows", ext: "cmd", template: "cloudbase-init.tmpl", limit: limitGCP},
 	"ec2launch":      {os: "windows", ext: "yaml", template: "ec2launch.tmpl", limit: limitEC2},
 	"autounattend":   {os: "windows", ext: "xml", template: "autounattend.tmpl", limit: limitGCP},
 	"ignition":       {os: "linux", ext: "ign", template: "ignition.tmpl", limit: limitGCP, needsURL: true},
@@ -89,6 +90,8 @@ func (u userData) render(f format) ([]byte, error) {
 		"indent": func(n int, s string) string {
 			return strings.ReplaceAll(s, "\n", "\n"+strings.Repeat(" ", n))
 		},
+		"lines": func(b []byte) string { return inLines(base64.StdEncoding.EncodeToString(b), 1000) },
+		"echo":  echo,
 		"xml": func(s string) (string, error) {
 			var out bytes.Buffer
 			err := xml.EscapeText(&out, []byte(s))
@@ -101,6 +104,44 @@ func (u userData) render(f format) ([]byte, error) {
 	var out bytes.Buffer
 	err = t.ExecuteTemplate(&out, f.template, u)
 	return out.Bytes(), err
+}
+
+// inLines is a text in lines with at most so many characters.
+func inLines(s string, most int) string {
+	var out []string
+	for part := range slices.Chunk([]byte(s), most) {
+		out = append(out, string(part))
+	}
+	return strings.Join(out, "\n")
+}
+
+// echo are commands for cmd.exe that write a text to a file of the folder %dir%. Lines must not be empty.
+func echo(file, text string) string {
+	var out []string
+	redirect := ">"
+	for line := range strings.SplitSeq(text, "\n") {
+		out = append(out, redirect+`%dir%\`+file+" echo "+escaped(line))
+		redirect = ">>"
+	}
+	return strings.Join(out, "\n")
+}
+
+// escaped is a text for echo in a file of cmd.exe: in quotation marks percent signs are special, elsewhere others too.
+func escaped(line string) string {
+	var out strings.Builder
+	quoted := false
+	for _, c := range line {
+		switch {
+		case c == '%':
+			out.WriteRune('%')
+		case c == '"':
+			quoted = !quoted
+		case !quoted && strings.ContainsRune("&|<>^", c):
+			out.WriteRune('^')
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
 }
 
 func text(v any) string {

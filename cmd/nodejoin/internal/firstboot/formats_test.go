@@ -81,7 +81,7 @@ func documented(t *testing.T, name string, text []byte) {
 	t.Helper()
 	switch name {
 	case "cloudbase-init": // the first line says what it is (cloudbase-init.readthedocs.io, "Userdata")
-		if !bytes.HasPrefix(text, []byte("#ps1_sysnative\n")) {
+		if !bytes.HasPrefix(text, []byte("rem cmd\n")) {
 			t.Errorf("the first line is %q", bytes.SplitN(text, []byte("\n"), 2)[0])
 		}
 		return
@@ -264,6 +264,14 @@ func TestRead(t *testing.T) {
 	whole, err := f.text()
 	if err != nil {
 		t.Fatal(err)
+	}
+	at := filepath.Join(t.TempDir(), "join.b64")
+	if err := os.WriteFile(at, []byte(strings.ReplaceAll(inLines(base64.StdEncoding.EncodeToString(whole), 76), "\n",
+		"\r\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := Read(at); err != nil || !cmp.Equal(f, have) {
+		t.Errorf("in Base64: %v\n%s", err, cmp.Diff(f, have))
 	}
 	incomplete := *f
 	incomplete.Token = ""
