@@ -11,8 +11,8 @@ import (
 	"nodejoin/steps/record"
 )
 
-// written are the texts of something that nodejoin wrote into no file of its own: a value of the registry, a variable of
-// the environment or the registration of a service.
+// written are the texts of something that nodejoin wrote into no file of its own: a value of the registry, a variable
+// of the environment or the registration of a service.
 func written(ctx context.Context, r host.Reader, e *steps.Env, key record.Key) ([]string, error) {
 	switch {
 	case key.Prefix == record.Registry:

@@ -17,8 +17,8 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// File is what a machine does at its first boot. It has secrets. On disk it is JSON, or that in Base64, which scripts of
-// Windows write.
+// File is what a machine does at its first boot. It has secrets. On disk it is JSON, or that in Base64, which scripts
+// of Windows write.
 type File struct {
 	Version int       `json:"version"`
 	Node    string    `json:"node"`
