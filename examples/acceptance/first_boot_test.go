@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -18,72 +19,114 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/machine"
 )
 
-// cloudConfig has cloud-init do what user data of nodejoin needs, and nothing else on a machine that shares programs
-// with this one.
+// cloudConfig has cloud-init do what user data of nodejoin needs, and what makes a copy of an image a machine of its
+// own. It does nothing else on a machine that shares programs with this one.
 const cloudConfig = `datasource_list: [NoCloud]
 network: {config: disabled}
 system_info: {distro: debian}
-cloud_init_modules: [write-files]
+users: []
+disable_root: false
+ssh_genkeytypes: [ed25519]
+cloud_init_modules: [write-files, set-hostname, ssh]
 cloud_config_modules: []
 cloud_final_modules: [scripts-per-boot]
 `
 
-// TestFirstBoot: the real cloud-init reads the user data of a machine that nobody logs in to. The machine fetches
-// nodejoin and the bundle, joins with the rights of its account, and nothing secret is left: not on the machine, and
-// its tokens are good for nothing. The controller then finds nothing to do, and a leave removes the account.
+// TestFirstBoot: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the machine. On
+// each the real cloud-init reads its user data, and nobody logs in to it. It fetches nodejoin and the bundle, and
+// joins with the rights of its account and with keys of its own. Nothing secret is left on the machine, and its tokens
+// are good for nothing. The controller then finds nothing to do, and a leave removes the accounts.
 func TestFirstBoot(t *testing.T) {
 	if _, err := exec.LookPath("cloud-init"); err != nil {
 		t.Skipf("no cloud-init (.ci/programs installs it): %v", err)
 	}
-	ctx, cancel := bounded(t, 6*time.Minute)
+	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
-	b := newLinuxBed(ctx, t, false)
+	b := newLinuxBedOn(ctx, t, machine.Options{Name: "baked-lin", Systemd: true, Network: "10.89.9"},
+		controlplane.Options{})
+	copies := []*linuxBed{b.another("lin-1"), b.another("lin-2")}
 	site, program := t.TempDir(), string(released(t))
 	if err := os.Link(program, filepath.Join(site, filepath.Base(program))); err != nil {
 		t.Fatal(err)
 	}
-	args := writePlan(t, b.head(), b.linuxHost())
-	bundle, data := filepath.Join(site, "site.tar"), filepath.Join(t.TempDir(), "user-data")
-	from := b.serve(ctx, site)
-	for _, call := range [][]string{append([]string{"lock"}, args...),
-		append([]string{"bundle", "--no-images", "-o", bundle}, args...),
-		{"user-data", bundle, linuxNode, "--for", "cloud-init", "--from", from, "--token-ttl", "15m", "-o", data}} {
-		if out, code := released(t).output(ctx, t, call...); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", call, code, out)
+	bundle, from := filepath.Join(site, "site.tar"), b.serve(ctx, site)
+	args := writePlan(t, b.head(), b.linuxHosts(map[string]string{b.name: b.overSSH(b.machine.IP()),
+		"lin-1": copies[0].overSSH("10.89.7.2"), "lin-2": copies[1].overSSH("10.89.8.2")}), bakedSteps)
+	released(t).must(ctx, t, append([]string{"lock"}, args...)...)
+	traces := b.bake(ctx, args)
+	released(t).must(ctx, t, append([]string{"bundle", "--no-images", "-o", bundle}, args...)...)
+	for i, c := range copies {
+		c.bootCopy(ctx, b.machine, []string{"10.89.7", "10.89.8"}[i])
+		released(t).must(ctx, t, "user-data", bundle, c.name, "--for", "cloud-init", "--from", from, "-o", c.userData())
+	}
+	t.Run("copies", func(t *testing.T) {
+		for _, c := range copies {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.t = t
+				c.wantFirstBoot(ctx)
+				traces.wantNowhere(ctx, t, c.machine)
+			})
+		}
+	})
+	both := append([]string{"--target", "lin-1", "--target", "lin-2"}, args...)
+	for _, c := range copies {
+		c.t = t
+		c.serveSSH(ctx, sshFolder, sshHostKey)
+	}
+	wantDifferent(ctx, t, copies[0].machine, copies[1].machine)
+	wantNothing(ctx, t, both)
+	released(t).must(ctx, t, append([]string{"leave", "--auto-approve"}, both...)...)
+	for _, c := range copies {
+		_, errAccount := b.cluster.Client.CoreV1().ServiceAccounts("kube-system").Get(ctx, "nodejoin-first-boot."+c.name,
+			metav1.GetOptions{})
+		_, errRole := b.cluster.Client.RbacV1().ClusterRoles().Get(ctx, "nodejoin:first-boot:"+c.name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(errAccount) || !apierrors.IsNotFound(errRole) {
+			t.Errorf("after the leave of %s: account: %v, role: %v", c.name, errAccount, errRole)
 		}
 	}
-	token, account := b.wantAccess(ctx, data)
-	b.cloudInit(ctx, data)
-	b.wantLinuxNode(ctx, "cgroupfs")
+}
+
+// userData is the file of the machine's user data.
+func (b *linuxBed) userData() string { return filepath.Join(b.dir, "user-data") }
+
+// wantFirstBoot has the machine join by user data alone.
+func (b *linuxBed) wantFirstBoot(ctx context.Context) {
+	b.t.Helper()
+	token, account := b.wantAccess(ctx, b.userData())
+	out := b.cloudInit(ctx, b.userData())
+	noSecret(b.t, "cloud-init", []byte(out))
+	if !strings.Contains(out, "ok kubelet ") || inImage.MatchString(out) {
+		b.t.Errorf("the first boot does what the image has already:\n%s", out)
+	}
+	b.wantLinuxNode(ctx, "systemd")
 	for _, name := range []string{"/var/lib/nodejoin-first-boot", "/var/lib/cloud/scripts/per-boot/nodejoin-first-boot"} {
 		if _, err := os.Lstat(b.machine.Path(name)); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", name, err)
+			b.t.Errorf("%s is still there: %v", name, err)
 		}
 	}
 	for what, secret := range map[string]string{"bootstrap token": token, "token of the account": account} {
-		until(ctx, t, "the end of the "+what, func() error { return b.refused(ctx, secret) })
-	}
-	wantNothing(ctx, t, args)
-	if out, code := released(t).output(ctx, t,
-		append([]string{"leave", "--auto-approve", "--target", linuxNode}, args...)...); code != 0 {
-		t.Fatalf("leave: exit code %d\n%s", code, out)
-	}
-	_, errAccount := b.cluster.Client.CoreV1().ServiceAccounts("kube-system").Get(ctx, "nodejoin-first-boot."+linuxNode,
-		metav1.GetOptions{})
-	_, errRole := b.cluster.Client.RbacV1().ClusterRoles().Get(ctx, "nodejoin:first-boot:"+linuxNode, metav1.GetOptions{})
-	if !apierrors.IsNotFound(errAccount) || !apierrors.IsNotFound(errRole) {
-		t.Errorf("after the leave: account: %v, role: %v", errAccount, errRole)
+		until(ctx, b.t, "the end of the "+what, func() error { return b.refused(ctx, secret) })
 	}
 }
 
 // serve offers the files of a folder to the machine.
 func (b *linuxBed) serve(ctx context.Context, dir string) (from string) {
 	b.t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(b.machine.Gateway(), "0"))
+	return serveFolder(ctx, b.t, b.machine.Gateway(), dir)
+}
+
+// serveFolder offers the files of a folder at an address of this machine.
+func serveFolder(ctx context.Context, t *testing.T, address, dir string) (from string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	s := &http.Server{Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
@@ -91,7 +134,7 @@ func (b *linuxBed) serve(ctx context.Context, dir string) (from string) {
 		defer close(done)
 		_ = s.Serve(l) // until Close
 	}()
-	b.t.Cleanup(func() {
+	t.Cleanup(func() {
 		_ = s.Close()
 		<-done
 	})
@@ -147,39 +190,35 @@ func (b *linuxBed) as(token string) *kubernetes.Clientset {
 
 // refused is nil if the API server does not know a token.
 func (b *linuxBed) refused(ctx context.Context, token string) error {
-	_, err := b.as(token).CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
+	_, err := b.as(token).CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})
 	if apierrors.IsUnauthorized(err) {
 		return nil
 	}
 	return err
 }
 
-// cloudInit runs the stages of cloud-init on the machine, as its units do at a boot.
-func (b *linuxBed) cloudInit(ctx context.Context, data string) {
+// cloudInit runs the stages of cloud-init on the machine, as its units do at a boot, and returns what they print.
+func (b *linuxBed) cloudInit(ctx context.Context, data string) string {
 	b.t.Helper()
 	const seed = "/var/lib/cloud/seed/nocloud"
 	text, err := os.ReadFile(data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for name, content := range map[string]string{"/etc/cloud/cloud.cfg": cloudConfig, seed + "/user-data": string(text),
-		seed + "/meta-data": "instance-id: first-boot\n"} {
-		at := b.machine.Path(name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			b.t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(content), 0o600); err != nil {
-			b.t.Fatal(err)
-		}
-	}
+	b.write("/etc/cloud/cloud.cfg", []byte(cloudConfig))
+	b.write(seed+"/user-data", text)
+	b.write(seed+"/meta-data", fmt.Appendf(nil, "instance-id: %[1]s\nlocal-hostname: %[1]s\n", b.name))
+	var all strings.Builder
 	for _, stage := range []string{"schema --config-file " + seed + "/user-data", "init --local", "init",
 		"modules --mode=config", "modules --mode=final"} {
 		cmd := b.machine.Command(ctx, append([]string{"cloud-init"}, strings.Fields(stage)...)...)
 		cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"} // a boot has no home folder
 		out, err := cmd.CombinedOutput()
+		all.Write(out)
 		if b.t.Logf("cloud-init %s:\n%s", stage, tail(string(out))); err != nil {
 			log, _ := os.ReadFile(b.machine.Path("/var/log/cloud-init.log"))
 			b.t.Fatalf("cloud-init %s: %v\n%s", stage, err, tail(string(log)))
 		}
 	}
+	return all.String()
 }

@@ -33,6 +33,7 @@ const (
 // linuxBed is a cluster, and a machine with the distribution's SSH server.
 type linuxBed struct {
 	t       *testing.T
+	name    string // of the node
 	dir     string
 	cluster *controlplane.Cluster
 	machine *machine.Machine
@@ -46,9 +47,17 @@ func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
 // newLinuxBedWith is newLinuxBed for a cluster with other options than the default.
 func newLinuxBedWith(ctx context.Context, t *testing.T, systemd bool, o controlplane.Options) *linuxBed {
 	t.Helper()
-	b := &linuxBed{t: t, dir: t.TempDir()}
-	b.machine = startMachine(ctx, t,
-		machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: systemd, Network: linuxNetwork})
+	b := newLinuxBedOn(ctx, t, machine.Options{Name: linuxNode, Systemd: systemd, Network: linuxNetwork}, o)
+	b.startSSHD(ctx)
+	return b
+}
+
+// newLinuxBedOn is newLinuxBedWith for a machine with other options than the default, and without an SSH server.
+func newLinuxBedOn(ctx context.Context, t *testing.T, of machine.Options, o controlplane.Options) *linuxBed {
+	t.Helper()
+	of.Dir = t.TempDir()
+	b := &linuxBed{t: t, name: of.Name, dir: t.TempDir()}
+	b.machine = startMachine(ctx, t, of)
 	o.Components, o.Dir, o.Address = componentSet(t), t.TempDir(), b.machine.Gateway()
 	c, err := controlplane.Start(ctx, o)
 	if err != nil {
@@ -62,7 +71,6 @@ func newLinuxBedWith(ctx context.Context, t *testing.T, systemd bool, o controlp
 		}
 		c.Stop()
 	})
-	b.startSSHD(ctx)
 	return b
 }
 
@@ -70,33 +78,62 @@ func newLinuxBedWith(ctx context.Context, t *testing.T, systemd bool, o controlp
 // startSSHD.
 func (b *linuxBed) startSSHD(ctx context.Context) {
 	b.t.Helper()
-	for _, name := range []string{"host", "user"} {
-		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
-			filepath.Join(b.dir, name)).CombinedOutput(); err != nil {
-			b.t.Fatalf("ssh-keygen: %v\n%s", err, out)
-		}
-	}
 	const dir = "/opt/sshd"
 	if err := os.MkdirAll(b.machine.Path(dir), 0o700); err != nil {
 		b.t.Fatal(err)
 	}
-	config := fmt.Sprintf("ListenAddress %[1]s:22\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes "+
-		"no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(), dir)
-	files := map[string][]byte{"sshd_config": []byte(config)}
-	for _, name := range []string{"host", "user.pub", "host.pub"} {
-		text, err := os.ReadFile(filepath.Join(b.dir, name))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		files[name] = text
+	b.newKey(ctx, "host")
+	for _, name := range []string{"host", "host.pub"} {
+		b.put(filepath.Join(b.dir, name), dir+"/"+name)
 	}
-	for name, text := range files {
-		if err := os.WriteFile(b.machine.Path(filepath.Join(dir, name)), text, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+	b.serveSSH(ctx, dir, dir+"/host")
+}
+
+// newKey makes a key in b.dir.
+func (b *linuxBed) newKey(ctx context.Context, name string) {
+	b.t.Helper()
+	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+		filepath.Join(b.dir, name)).CombinedOutput(); err != nil {
+		b.t.Fatalf("ssh-keygen: %v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"),
-		fmt.Appendf(nil, "%s %s", b.machine.IP(), files["host.pub"]), 0o600); err != nil {
+}
+
+// put copies a file to the machine.
+func (b *linuxBed) put(from, to string) {
+	b.t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.write(to, text)
+}
+
+// write writes a file of the machine.
+func (b *linuxBed) write(name string, text []byte) {
+	b.t.Helper()
+	at := b.machine.Path(name)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(at, text, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// serveSSH starts the SSH server with a host key of the machine, and its other files in a folder there.
+func (b *linuxBed) serveSSH(ctx context.Context, dir, hostKey string) {
+	b.t.Helper()
+	b.newKey(ctx, "user")
+	b.put(filepath.Join(b.dir, "user.pub"), dir+"/user.pub")
+	b.write(dir+"/sshd_config", fmt.Appendf(nil, "ListenAddress %s:22\nHostKey %s\nAuthorizedKeysFile %s/user.pub\n"+
+		"StrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(),
+		hostKey, dir))
+	public, err := os.ReadFile(b.machine.Path(hostKey + ".pub"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"), fmt.Appendf(nil, "%s %s", b.machine.IP(), public),
+		0o600); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := os.MkdirAll(b.machine.Path("/run/sshd"), 0o755); err != nil { // its privilege separation wants it
@@ -142,15 +179,26 @@ func (b *linuxBed) report() {
 // environment: it may have control groups v1, no right to lower oom_score_adj, a nearly full disk, and a
 // conntrack table whose size cannot be changed in a network namespace.
 func (b *linuxBed) linuxHost() string {
-	return b.linuxHostBy(fmt.Sprintf(`connection "ssh" {
+	return b.linuxHostBy(b.overSSH(b.machine.IP()))
+}
+
+// overSSH is a connection to a machine with the keys in b.dir.
+func (b *linuxBed) overSSH(ip string) string {
+	return fmt.Sprintf(`connection "ssh" {
     host        = %q
     user        = "root"
     identity    = [%q]
     known_hosts = [%q]
-  }`, b.machine.IP(), filepath.Join(b.dir, "user"), filepath.Join(b.dir, "known_hosts")))
+  }`, ip, filepath.Join(b.dir, "user"), filepath.Join(b.dir, "known_hosts"))
 }
 
 func (b *linuxBed) linuxHostBy(connection string) string {
+	b.t.Helper()
+	return b.linuxHosts(map[string]string{b.name: connection})
+}
+
+// linuxHosts is linuxHost for nodes with these connections.
+func (b *linuxBed) linuxHosts(connections map[string]string) string {
 	b.t.Helper()
 	_, artifacts, err := mirror.Make(b.t.Context(), componentSet(b.t), "linux")
 	if err != nil {
@@ -164,7 +212,7 @@ func (b *linuxBed) linuxHostBy(connection string) string {
 		}
 		p.WriteString("}\n")
 	}
-	fmt.Fprintf(&p, `
+	p.WriteString(`
 profile "linux" {
   os     = "linux"
   labels = { "example.com/pool" = "linux" }
@@ -178,20 +226,21 @@ profile "linux" {
   kube_proxy { config = { conntrack = { maxPerCore = 0, min = 0 } } }
   guard { interval = "10s" }
 }
-
-node %q {
-  profile = profile.linux
-  %s
-}
-
+`)
+	var nodes []string
+	for _, name := range slices.Sorted(maps.Keys(connections)) {
+		fmt.Fprintf(&p, "\nnode %q {\n  profile = profile.linux\n  %s\n}\n", name, connections[name])
+		nodes = append(nodes, "node."+name)
+	}
+	fmt.Fprintf(&p, `
 step "file" "scores" {
-  on      = node.%[1]s
+  on      = [%s]
   path    = "/etc/containerd/conf.d/scores.toml"
   content = "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\n  restrict_oom_score_adj = true\n"
   after   = ["containerd_dir"]
   before  = ["containerd"]
 }
-`, linuxNode, connection)
+`, strings.Join(nodes, ", "))
 	return p.String()
 }
 
@@ -243,7 +292,7 @@ func writePlan(t *testing.T, parts ...string) (args []string) {
 // wantLinuxNode checks a joined Linux node.
 func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	b.t.Helper()
-	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
+	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -48,6 +48,9 @@ if [ ! -e "$dir/booted" ]; then
 		systemd-update-utmp.service sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount dev-hugepages.mount; do
 		ln -sfn /dev/null etc/systemd/system/$u
 	done
+	# The kernel's log is that of all machines, and of this one.
+	mkdir -p etc/systemd/journald.conf.d
+	printf '[Journal]\nReadKMsg=no\n' > etc/systemd/journald.conf.d/kernel.conf
 	touch "$dir/booted"
 fi
 hostname "$(cat etc/hostname)"

@@ -365,6 +365,15 @@ func await(ctx context.Context, what string, done func() bool) error {
 	return nil
 }
 
+// CopyTo copies the disk of a machine that is down to the folder of another one, which Start then starts.
+func (m *Machine) CopyTo(ctx context.Context, dir string) error {
+	return runAll(ctx, [][]string{{"cp", "-a", "--reflink=auto", m.Upper(), m.Lib(), filepath.Join(m.opt.Dir, "booted"),
+		dir}})
+}
+
+// Lib is the folder that holds /var/lib, of which nothing is this machine's.
+func (m *Machine) Lib() string { return filepath.Join(m.opt.Dir, "lib") }
+
 // Upper is the folder that holds what differs from this machine's files on the root
 // file system.
 func (m *Machine) Upper() string { return filepath.Join(m.opt.Dir, "upper") }
