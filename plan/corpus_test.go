@@ -79,7 +79,8 @@ func runCase(t *testing.T, file string, valid bool) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent},
+	c := corpusCase{dir: dir, path: dir, opt: plan.Options{Version: "0.1.0", Vars: map[string]string{}, Agent: testAgent,
+		Self: testSelf},
 		env: map[string]string{}, programs: map[string]string{}, modules: map[string]string{}}
 	c.opt.Program, c.opt.Module = c.program, c.module
 	c.opt.Env = func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
@@ -143,6 +144,14 @@ func (c *corpusCase) titles(t *testing.T) {
 
 func testAgent(os, arch, _ string) (steps.Source, error) {
 	return steps.Source{File: "/agents/" + os + "-" + arch, SHA256: strings.Repeat("a", 64)}, nil
+}
+
+// testSelf is nodejoin where it runs on linux/amd64.
+func testSelf(os, arch, _ string) (steps.Source, error) {
+	if os != "linux" || arch != "amd64" {
+		return steps.Source{}, errors.New("the one that runs is for linux/amd64")
+	}
+	return steps.Source{File: "/programs/nodejoin", SHA256: strings.Repeat("b", 64)}, nil
 }
 
 // bundledFile is a file of a bundle.

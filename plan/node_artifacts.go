@@ -24,8 +24,11 @@ import (
 func (c *compiler) sources(m *block.Machine, names []string) (map[string]steps.Source, bool) {
 	out, ok, near := map[string]steps.Source{}, true, m.Mirror == ""
 	for _, name := range names {
-		if name == recipe.AgentArtifact {
+		if name == recipe.AgentArtifact || name == recipe.SelfArtifact {
 			src, good := c.agent(m)
+			if name == recipe.SelfArtifact {
+				src, good = c.nodejoin(m)
+			}
 			out[name], ok = src, ok && good
 			continue
 		}
@@ -210,6 +213,19 @@ func (c *compiler) agent(m *block.Machine) (steps.Source, bool) {
 		return steps.Source{}, false
 	}
 	return a.source, true
+}
+
+// nodejoin is the program for a machine that follows a plan.
+func (c *compiler) nodejoin(m *block.Machine) (src steps.Source, ok bool) {
+	err := errors.New("there is none here")
+	if c.opt.Self != nil {
+		c.Outside(func() { src, err = c.opt.Self(m.OS, m.Arch, m.Connection.Type) })
+	}
+	if err != nil {
+		c.FailOn(m.Name, m.SettingAt["follow_program"], "no nodejoin for the node", "Node %q follows a plan with the "+
+			"program nodejoin for %s/%s: %s. Give the follow block its url or file, and its sha256.", m.Name, m.OS, m.Arch, err)
+	}
+	return src, err == nil
 }
 
 // unusedArtifacts reports artifacts that no node needs, and a mirror from which nothing is taken.

@@ -39,6 +39,8 @@ func (c *compiler) machineSettings(m *block.Machine) {
 			w.exporter(b)
 		case "guard":
 			w.guard(b)
+		case "follow":
+			w.follow(b)
 		case "file":
 			w.file(key[len("file "):], b)
 		case "images":
@@ -134,6 +136,19 @@ func (w *settings) guard(b block.SettingBlock) {
 	if g, ok := b.Args["metrics_port"]; ok {
 		n, _ := g.Value.AsBigFloat().Int64()
 		w.Guard.MetricsPort = uint16(n)
+	}
+}
+
+func (w *settings) follow(b block.SettingBlock) {
+	interval, _ := time.ParseDuration(b.Text("interval")) // 0 if it is not given
+	w.Follow = &recipe.Follow{Plan: b.Text("plan"), Source: b.Text("source"), Signers: b.Text("signers"),
+		Windows: b.Texts("windows"), Jitter: b.Text("jitter"), Interval: interval, Values: b.TextMap("values"),
+		Sensitive: b.Args["values"].Secret, Program: b.ProgramSource()}
+	if g, ok := b.Args["evict"]; ok {
+		w.Follow.Evict = g.Value.True()
+	}
+	for _, id := range []string{"follow_program", "follow_signers", "follow_file"} {
+		w.at[id] = b.At
 	}
 }
 

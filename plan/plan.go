@@ -40,6 +40,8 @@ type Options struct {
 	// node's connection. It is called only where a recipe needs it. nil = such plans are
 	// refused.
 	Agent func(os, arch, connection string) (steps.Source, error)
+	// Self returns the program nodejoin, as Agent returns its program, for nodes that follow a plan.
+	Self func(os, arch, connection string) (steps.Source, error)
 	// Program runs the program of a data "exec" block on the controller. nil = such plans are refused.
 	Program func(eval.Program) ([]byte, error)
 	// Module unpacks a module that is not beside the plan, once its digest is verified, and returns its folder. nil =

@@ -94,7 +94,7 @@ func (c *compiler) newShape(m *block.Machine, in recipe.Input) (*shape, error) {
 			continue
 		}
 		for name, have := range in.Artifacts {
-			if have == src && name != recipe.AgentArtifact {
+			if have == src && name != recipe.AgentArtifact && name != recipe.SelfArtifact {
 				specs[i].Source = c.Files.Place(c.artifact(m, name).Range)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // BootPlan is the part of a node's steps that its service runs again when the machine has booted and, with a Guard,
@@ -17,6 +18,16 @@ type BootPlan struct {
 	Guard   *Guard `json:"guard,omitempty"` // nil: after a boot only
 	// Tokens are the steps of the node's own tokens. The service renews these in any case: they end within a day.
 	Tokens []Spec `json:"tokens,omitempty"`
+	// Follow is what the service starts regularly; nil = nothing.
+	Follow *Follow `json:"follow,omitempty"`
+}
+
+// Follow is a run of 'nodejoin follow', by which a node applies new releases of its plan.
+type Follow struct {
+	Program  string        `json:"program"` // nodejoin
+	File     string        `json:"file"`    // its argument
+	Log      string        `json:"log"`     // file with its output
+	Interval time.Duration `json:"interval"`
 }
 
 const bootVersion = 2
@@ -67,6 +78,9 @@ func ReadBoot(b []byte, kinds Catalog) (BootPlan, error) {
 	}
 	if p.Version != bootVersion {
 		return p, fmt.Errorf("boot plan: version %d, this nodejoin knows %d", p.Version, bootVersion)
+	}
+	if p.Follow != nil && p.Follow.Interval <= 0 {
+		return p, fmt.Errorf("boot plan: it follows a plan every %v", p.Follow.Interval)
 	}
 	for _, s := range slices.Concat(p.Steps, p.Tokens) {
 		if k, ok := kinds.Lookup(s.Kind); !ok || k.Place != OnHost {

@@ -78,7 +78,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	}
 	opt = plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Untrusted: a.untrusted,
 		Unvalued: a.unvalued, Version: version, Offline: a.offline, Program: program.Runner(ctx),
-		Agent: connect.Agent(ctx, a.agent, a.term.Notice)}
+		Agent: connect.Agent(ctx, a.agent, a.term.Notice), Self: connect.Self()}
 	if a.note != nil {
 		opt.Note = func(file string) { a.note[file] = true }
 	}
@@ -95,7 +95,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	return path, opt, nil
 }
 
-// anyAgent stands for the agents of a plan that is only compiled: building a real one
+// anyAgent stands for the agents, and for nodejoin, of a plan that is only compiled: building a real one
 // takes long.
 func anyAgent(string, string, string) (steps.Source, error) {
 	return steps.Source{File: "agent", SHA256: strings.Repeat("0", 64)}, nil

@@ -112,7 +112,7 @@ func (i *initializer) validate(name string, src []byte) error {
 		return err
 	}
 	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name),
-		Agent: anyAgent, Locking: true}
+		Agent: anyAgent, Self: anyAgent, Locking: true}
 	p, diags := plan.Load(tmp, opt)
 	if p != nil && !diags.HasErrors() {
 		_, more := p.Compile()

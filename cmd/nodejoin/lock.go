@@ -106,7 +106,7 @@ func (x *lockCommand) lockedPlan(ctx context.Context, args []string) (*plan.Comp
 	}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles,
 		Environment: x.environment, Env: x.lookupEnv,
-		Agent: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx),
+		Agent: anyAgent, Self: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx),
 		Module: modules.Reader(ctx, modules.Options{Notice: x.term.Notice})})
 	var compiled *plan.Compiled
 	if !diags.HasErrors() {

@@ -57,7 +57,7 @@ func (a *app) compileForCompletion(ctx context.Context, path string) *plan.Compi
 		return nil
 	}
 	p, diags := plan.Load(path, plan.Options{Vars: vars, VarFiles: a.varFiles,
-		Environment: a.environment, Env: lookupEnv, Agent: anyAgent,
+		Environment: a.environment, Env: lookupEnv, Agent: anyAgent, Self: anyAgent,
 		// No program is run for a completion, and no module is fetched.
 		Unvalued: true, Version: version, Module: modules.Reader(ctx, modules.Options{Offline: true})})
 	if p == nil || diags.HasErrors() {

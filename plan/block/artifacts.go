@@ -7,6 +7,7 @@ import (
 
 	"nodejoin/plan/compat"
 	"nodejoin/plan/eval"
+	"nodejoin/plan/origin"
 	"nodejoin/steps"
 )
 
@@ -35,7 +36,7 @@ type ArtifactSignature struct{ Bundle, Identity, Issuer string }
 func artifactSignature(s *eval.Section) *ArtifactSignature {
 	for _, b := range s.Blocks.OfType("signature") {
 		in := s.Scope.Section(artifactSignatureSpec, b, s.Scope.Ctx)
-		webAddress(in, "bundle")
+		origin.WebAddress(in, "bundle")
 		s.OK = s.OK && in.OK
 		return &ArtifactSignature{Bundle: in.Str("bundle"), Identity: in.Str("identity"), Issuer: in.Str("issuer")}
 	}
@@ -70,8 +71,8 @@ func decodeArtifacts(sc *eval.Scope, blocks []*hcl.Block) map[string][]*Artifact
 			Range: b.DefRange, For: map[string]string{}}
 		knownOS(s, "os", a.OS)
 		knownArch(s, "arch", a.Arch)
-		a.Source = artifactSource(s, b.DefRange, false)
-		webAddress(s, "checksum")
+		a.Source = origin.Artifact(s, b.DefRange, false)
+		origin.WebAddress(s, "checksum")
 		a.Signature = artifactSignature(s)
 		same := func(o *Artifact) bool { return o.OS == a.OS && o.Arch == a.Arch }
 		if i := slices.IndexFunc(out[name], same); i >= 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/origin"
 	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
@@ -40,7 +41,7 @@ var ownedProviderFields = map[string]string{"name": "program", "matchImages": "m
 	"defaultCacheDuration": "cache", "args": "args", "env": "env", "apiVersion": ""}
 
 func (j *settingJudge) credentialProvider() {
-	artifactSource(j.Section, j.Block.DefRange, true)
+	origin.Artifact(j.Section, j.Block.DefRange, true)
 	if f := j.Str("file"); f != "" { // of a profile of a module, it begins at the module's folder
 		j.Values["file"] = cty.StringVal(j.Scope.Files.Home(f))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/origin"
 )
 
 // decodeMirror reads the mirror block; nil when there is none.
@@ -46,7 +47,7 @@ func mirrorAddress(s *eval.Section, name string) {
 	case strings.ContainsAny(text, "?#"):
 		s.Fail(name, "invalid URL", "The names of the files are added to the address of a mirror, so it ends with a path.")
 	default:
-		webAddress(s, name)
+		origin.WebAddress(s, name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/eval"
+	"nodejoin/plan/origin"
 	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
@@ -139,7 +140,7 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 	if digest = strings.ToLower(digest); ok && digest == "" {
 		return m.withoutDigest()
 	}
-	checkDigest(m.Section, "sha256", digest)
+	origin.Digest(m.Section, "sha256", digest)
 	return source.Remote{Address: text, SHA256: digest}, ok && steps.DigestAlgorithm(digest) == "sha256"
 }
 

@@ -24,7 +24,7 @@ var rebootSettings = []hostSetting{
 		}},
 	{Attr: eval.Attr{Name: "reboot_times", Typ: eval.Strings,
 		Doc: "with reboot = \"window\": times of the week, in UTC, \"Sat,Sun 22:00-04:00\" or \"01:00-05:00\""},
-		judge: func(j *settingJudge, name string) { j.rebootTimes(name) }},
+		judge: (*settingJudge).timesOfWeek},
 }
 
 // featureRE is a name of a feature as DISM lists it.
@@ -45,7 +45,8 @@ func (j *settingJudge) features(name string) {
 	}
 }
 
-func (j *settingJudge) rebootTimes(name string) {
+// timesOfWeek judges a list of times of the week.
+func (j *settingJudge) timesOfWeek(name string) {
 	for i, t := range j.Strs(name) {
 		if _, err := kinds.ParseRebootTime(t); err != nil {
 			j.FailAt(j.AtIndex(name, i), "invalid time", "%q is not a time of the week. Write days and a span in UTC, for "+

@@ -13,7 +13,7 @@ import (
 // Each argument of the node's block overrides that of the profile's; a named block replaces the
 // whole block.
 var settingSpecs = []*eval.Spec{proxySpec, firewallSpec, hostSpec, servicesSpec, csiProxySpec, exporterSpec, guardSpec,
-	fileSpec, imagesSpec, credentialProviderSpec}
+	followSpec, fileSpec, imagesSpec, credentialProviderSpec}
 
 // settingBlocks reads the blocks of settings of a profile or node.
 func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
@@ -51,6 +51,8 @@ func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
 				j.exporter()
 			case guardSpec:
 				j.guard()
+			case followSpec:
+				j.follow()
 			case fileSpec:
 				j.file()
 			case imagesSpec:

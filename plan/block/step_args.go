@@ -9,6 +9,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/plan/names"
+	"nodejoin/plan/origin"
 	"nodejoin/steps"
 )
 
@@ -88,7 +89,7 @@ func (r *argReader) source() {
 			r.Values[n] = cty.StringVal(text)
 		}
 	}
-	src := artifactSource(r.Section, r.block.DefRange, true)
+	src := origin.Artifact(r.Section, r.block.DefRange, true)
 	for n, v := range map[string]string{"file": src.File, "sha256": src.SHA256, "sha512": src.SHA512} {
 		if v != "" {
 			r.args[n] = v

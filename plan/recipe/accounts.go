@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"slices"
+
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
@@ -21,6 +23,20 @@ var (
 		Rules: []kube.Rule{ // a condition of its Node, and events about it
 			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
 			{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
+		}, OwnNode: true}
+	// followAccount is what an apply of a node by itself asks of the cluster.
+	followAccount = kinds.ServiceAccount{Namespace: "kube-system", Name: "nodejoin-follow",
+		ClusterRole: "nodejoin:follow", Rules: []kube.Rule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "patch"}},
+			{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+				Verbs: []string{"get", "list", "create", "update", "delete"}},
+			{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"},
+				Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles", "clusterrolebindings"},
+				Verbs: []string{"get"}},
 		}, OwnNode: true}
 )
 
@@ -51,7 +67,21 @@ func (b *build) components() (out []component) {
 	if !b.in.Settings.Guard.Off {
 		out = append(out, component{guardID, nodeService, nodeFile, nodeAccount})
 	}
+	if f := b.in.Settings.Follow; f != nil {
+		out = append(out, component{"follow", "nodejoin-follow", linFollowKube, accountOf(f)})
+	}
 	return out
+}
+
+// accountOf is followAccount, or another one with more rights: nodes that have and have not share a cluster.
+func accountOf(f *Follow) kinds.ServiceAccount {
+	a := followAccount
+	if f.Evict {
+		a.Name, a.ClusterRole = a.Name+"-evict", a.ClusterRole+"-evict"
+		a.Rules = append(slices.Clone(a.Rules),
+			kube.Rule{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}})
+	}
+	return a
 }
 
 // accounts adds the accounts of the components.

@@ -10,6 +10,9 @@ import (
 // names are in plan/compat.
 const AgentArtifact = "agent"
 
+// SelfArtifact is the program nodejoin, on nodes that follow a plan.
+const SelfArtifact = "nodejoin"
+
 // Artifacts returns the names of the artifacts that Expand needs, sorted.
 func Artifacts(in Input) []string {
 	if in.OS == "linux" {
@@ -31,6 +34,9 @@ func linuxArtifacts(in Input) []string {
 	}
 	if in.Network.Kind != "none" {
 		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
+	}
+	if f := in.Settings.Follow; f != nil && !f.given() {
+		names = append(names, SelfArtifact)
 	}
 	return names
 }

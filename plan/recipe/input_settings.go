@@ -17,6 +17,7 @@ type Settings struct {
 	Exporter *Exporter // nil = none
 	Reboot   *Reboot   // nil = the plan does not mention it
 	Guard    Guard
+	Follow   *Follow // nil = it follows no plan
 	Images   *Images // nil = none
 	// CredentialProviders are sorted by their names.
 	CredentialProviders []CredentialProvider
@@ -183,3 +184,19 @@ type Guard struct {
 	Key         string        // of the certificate, in PEM
 	Textfile    string        // for windows_exporter; "" = none
 }
+
+// Follow is the plan that a node follows by itself.
+type Follow struct {
+	Plan, Source string        // as 'nodejoin follow' takes them
+	Signers      string        // text of the file of trusted keys
+	Windows      []string      // times of the week; empty = any time
+	Jitter       string        // a Go duration; "" = none
+	Interval     time.Duration // between two looks at the source; 0 = followInterval
+	Values       map[string]string
+	Sensitive    bool         // Values are never printed
+	Evict        bool         // its account may evict pods
+	Program      steps.Source // of nodejoin; without an address and a file it is SelfArtifact
+}
+
+// given reports whether the plan says where the program comes from.
+func (f *Follow) given() bool { return f.Program.URL != "" || f.Program.File != "" }

@@ -21,6 +21,7 @@ const (
 	linCNIState       = "/var/lib/cni"
 	linFlannelConf    = "/etc/kube-flannel"
 	linFlannelRun     = "/run/flannel"
+	linNodejoin       = linBin + "/nodejoin"
 	linDataDir        = "/var/lib/nodejoin" // default of Input.DataDir
 )
 
@@ -57,6 +58,7 @@ const (
 	linBootstrapConf = linKubernetes + "/bootstrap-kubelet.conf"
 	linFlannelKube   = linKubernetes + "/flannel.conf"
 	linProxyKube     = linKubernetes + "/kube-proxy.conf"
+	linFollowKube    = linKubernetes + "/nodejoin-follow.conf"
 	linNodeKube      = linKubernetes + "/nodejoin-node.conf"
 	linNetConf       = linFlannelConf + "/net-conf.json"
 	linSubnetFile    = linFlannelRun + "/subnet.env"

@@ -1,17 +1,21 @@
 package recipe
 
 import (
+	"slices"
+
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 )
 
 // nodeSteps adds the file of what nodejoin-node does on the machine, and returns its path. It comes after the steps
-// that the service repeats, so that the service finds nothing to do when it first starts.
-func (b *build) nodeSteps() string {
+// that the service repeats, so that the service finds nothing to do when it first starts. logs is the folder of its
+// logs.
+func (b *build) nodeSteps(logs string) string {
 	file := host.Join(b.in.OS, b.data(), "node.json")
-	plan := steps.BootPlan{Node: b.in.Node, Steps: b.bootPart(), Guard: b.guard(), Tokens: b.tokenSteps()}
-	after := append([]string{"data_dir"}, b.metricsFiles()...)
+	plan := steps.BootPlan{Node: b.in.Node, Steps: b.bootPart(), Guard: b.guard(), Tokens: b.tokenSteps(),
+		Follow: b.follows(host.Join(b.in.OS, logs, "follow.log"))}
+	after := slices.Concat([]string{"data_dir"}, b.metricsFiles(), b.follow())
 	for _, s := range plan.Steps {
 		after = append(after, s.ID)
 	}

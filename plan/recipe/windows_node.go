@@ -14,7 +14,7 @@ const nodeSource = currentControl + `\Services\EventLog\Application\` + nodeServ
 // starts.
 func (b *build) winNode() {
 	logDir := b.logDir(nodeService)
-	file := b.nodeSteps()
+	file := b.nodeSteps(logDir)
 	b.add("node_log_dir", "directory", "Folder of the log of nodejoin-node",
 		&kinds.Directory{Path: logDir, Access: host.AccessPrivate}, "require")
 	for _, v := range []struct {

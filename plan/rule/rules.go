@@ -60,6 +60,7 @@ var rules = []Rule{
 	{name: "paths of files", node: settings(filePaths)},
 	{name: "services of a node", node: settings(services)},
 	{name: "the guard of a node", node: settings(guard)},
+	{name: "the plan that a node follows", node: settings(follow)},
 	{name: "programs beside the node's own", node: settings(addons)},
 	{name: "collectors of windows_exporter", node: settings(collectors)},
 	{name: "settings of the firewall", node: settings(firewallEffect)},

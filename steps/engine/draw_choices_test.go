@@ -301,6 +301,13 @@ func linuxDimensions() map[string][]choice {
   cgroup_v2 = true
   programs  = ["iptables"]
 }`),
+		"follow": args("profile", followBlock("https://files.example/a.tar.release", "windows = [\"01:00-05:00\"]\n "+
+			followProgram("sha512")),
+			followBlock("oci://files.example/plans:a", "jitter = \"1m\"\n interval = \"10m\"\n evict = true\n"+
+				" values = { a = sensitive(\"b\") }\n "+followProgram("sha256"))),
+		"follow of the node": args("node", followBlock("/srv/b.tar.release", "windows = [\"02:00-05:00\"]\n"+
+			" jitter = \"2m\"\n interval = \"20m\"\n evict = false\n values = { a = \"c\" }\n "+followProgram("sha256")),
+			followBlock("/srv/b.tar.release", followProgram("sha512"))),
 		"service": args("steps", `step "file" "exe" {
   path    = "/opt/site/svc"
   content = "stand-in"
@@ -317,4 +324,20 @@ step "service" "site_service" {
   after              = ["exe"]
 }`),
 	}
+}
+
+// followProgram names the program of a follow block: a file, and its digest.
+func followProgram(algorithm string) string {
+	runc := standInOf("runc", "1.3.0", "linux")
+	return fmt.Sprintf("file = %q\n %s = %q", "./mirror/"+runc.file, algorithm,
+		map[string]string{"sha256": runc.sha256, "sha512": runc.sha512}[algorithm])
+}
+
+// followKey is a public key of which nobody has the private one.
+const followKey = "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+
+// followBlock has a node follow a plan.
+func followBlock(source, more string) string {
+	return fmt.Sprintf("follow {\n plan = \"site\"\n source = %q\n signers = \"ops ssh-ed25519 %s\"\n %s\n}", source,
+		followKey, more)
 }

@@ -33,6 +33,7 @@ var notDrawn = map[string]string{
 	"artifact/signature*":                "asked by lock and of the lock; no step comes of it",
 	"verify*":                            "asked of the lock; no step comes of it",
 	"*/credential_provider/url":          "no server; a file's bytes go the same way once they are there",
+	"*/follow/url":                       "no server; a file's bytes go the same way once they are there",
 	"node/mirror":                        "no server; a file's bytes go the same way once they are there",
 	"profile/mirror":                     "no server; a file's bytes go the same way once they are there",
 	"mirror/url":                         "no server; a file's bytes go the same way once they are there",

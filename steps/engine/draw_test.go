@@ -21,7 +21,6 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/plan/compat"
-	"nodejoin/steps"
 	"nodejoin/steps/host/sandbox"
 )
 
@@ -300,10 +299,7 @@ func (w *world) write(d drawn) {
 
 // compiled is the plan of the world, or what is wrong with it.
 func (w *world) compiled() (*plan.Compiled, error) {
-	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch,
-		conn string) (steps.Source, error) {
-		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
-	}, Env: drawnEnv})
+	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: w.program, Self: w.program, Env: drawnEnv})
 	if diags.HasErrors() {
 		return nil, diags
 	}

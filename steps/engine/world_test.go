@@ -126,11 +126,15 @@ func (w *world) pin() {
 	}
 }
 
+// program stands for nodejoin-agent, and for nodejoin.
+func (w *world) program(_, _, _ string) (steps.Source, error) {
+	return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
+}
+
 func (w *world) compile() *plan.Compiled {
 	w.t.Helper()
-	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: func(os, arch, conn string) (steps.Source, error) {
-		return steps.Source{File: w.agent, SHA256: sha256File(w.t, w.agent)}, nil
-	}, Env: drawnEnv, Environment: w.environment})
+	p, diags := plan.Load(w.dir, plan.Options{Version: "0.1.0", Agent: w.program, Self: w.program, Env: drawnEnv,
+		Environment: w.environment})
 	if diags.HasErrors() {
 		w.t.Fatal(diags)
 	}

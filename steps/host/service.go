@@ -107,6 +107,10 @@ const (
 	StartDisabled StartType = "disabled"
 )
 
+// ServiceRunVariable marks the process of a service in its environment, where no service manager of the system does. A
+// program that a service starts and that outlives it must not have it.
+const ServiceRunVariable = "NODEJOIN_SERVICE_RUN"
+
 // ServiceConfig is a service as it is registered.
 type ServiceConfig struct {
 	Name        string           `json:"name" id:"true"`

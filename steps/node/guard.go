@@ -17,7 +17,7 @@ import (
 )
 
 // Run runs the boot part until a check finds everything in order and, with a Guard, again whenever something is not.
-// It renews the node's tokens as long as it runs.
+// It renews the node's tokens, and follows the plan that the file names, as long as it runs.
 // It changes the machine only under its lock, which it takes only when there is something to do, and waits for other
 // runs. It fails if the file cannot be used, and when ctx ends.
 func Run(ctx context.Context, o Options) error {
@@ -31,6 +31,18 @@ func Run(ctx context.Context, o Options) error {
 	if err := g.remember(ctx); err != nil {
 		return err
 	}
+	if f := g.plan.Follow; f != nil {
+		following, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			g.follow(following, *f)
+		}()
+		defer func() {
+			stop()
+			<-done
+		}()
+	}
 	for first := true; ; first = false {
 		if err := g.round(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -39,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 			g.failed(err)
 		}
 		g.tell(ctx, first)
-		if g.plan.Guard == nil && len(g.plan.Tokens) == 0 && len(g.state.Problems) == 0 {
+		if g.plan.Guard == nil && len(g.plan.Tokens) == 0 && g.plan.Follow == nil && len(g.state.Problems) == 0 {
 			return nil
 		}
 		if err := g.rest(ctx); err != nil {

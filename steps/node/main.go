@@ -46,7 +46,7 @@ func Main(args []string, open func(dataDir string) (host.Host, error)) int {
 				h, err := open(opt.data)
 				if err == nil {
 					err = Run(ctx, Options{Host: h, Path: opt.steps, LockDir: opt.data, Log: say, Report: report,
-						Tokens: nodeapi.Client{}, Reporter: nodeapi.Client{}})
+						Tokens: nodeapi.Client{}, Reporter: nodeapi.Client{}, Starts: startRound})
 				}
 				if err != nil && ctx.Err() == nil {
 					say("ended: " + err.Error())

@@ -46,6 +46,8 @@ type Options struct {
 	Clock  func() time.Time
 	// Reporter tells the cluster what a Guard finds; nil = nobody does.
 	Reporter Reporter
+	// Starts starts a round of a node that follows a plan. ended has one error, that of its end.
+	Starts func(f steps.Follow) (ended <-chan error, err error)
 }
 
 const (

@@ -7,10 +7,12 @@ import (
 	"io/fs"
 
 	"golang.org/x/sys/unix"
+
+	"nodejoin/steps/host"
 )
 
 // runVariable marks the processes of one run in their environment.
-const runVariable = "NODEJOIN_SERVICE_RUN"
+const runVariable = host.ServiceRunVariable
 
 // run is the last run of a service as it is kept. It is written before the process
 // is made, with the mark alone, and again with its number: a start that was

@@ -39,6 +39,7 @@ type File struct {
 
 	windows []kinds.RebootTime
 	jitter  time.Duration
+	text    []byte // of the file
 }
 
 const (
@@ -54,7 +55,7 @@ func ReadFile(file string) (*File, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	f := &File{}
+	f := &File{text: b}
 	if err := d.Decode(f); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
@@ -96,6 +97,13 @@ func (f *File) check() error {
 	}
 	_, err := f.source()
 	return err
+}
+
+// stands reports whether the file is still there and says the same: a machine that left the cluster while a round
+// waited must not be set up again.
+func (f *File) stands(file string) bool {
+	b, err := os.ReadFile(file)
+	return err == nil && bytes.Equal(b, f.text)
 }
 
 // source is where the release is.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/big"
 	"os"
@@ -116,6 +117,9 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 		if err := wait.Pause(ctx, pause); err != nil {
 			return r.failed(rel, err)
 		}
+		if !r.file.stands(r.Path) {
+			return r.waits(rel, changed), exitOK
+		}
 	}
 	return r.take(ctx, rel, done)
 }
@@ -146,7 +150,8 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	if err := joined(ctx, api, r.file.Node); err != nil {
 		return r.failed(rel, err)
 	}
-	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say}
+	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say,
+		stands: func() bool { return r.file.stands(r.Path) }}
 	letGo, waits, err := t.take(ctx)
 	if err != nil {
 		return r.failed(rel, &fetchedError{err})
@@ -224,8 +229,20 @@ func (r *Run) report(ctx context.Context, result Result) error {
 		r.state.Since = time.Now().UTC().Truncate(time.Second)
 	}
 	r.state.Result = result
+	err, told := r.save(), r.state.Told
 	if err := r.tell(ctx); err != nil {
 		r.Say("the Node does not have this result: " + err.Error())
+	}
+	if r.state.Told != told {
+		err = errors.Join(err, r.save())
+	}
+	return err
+}
+
+// save writes the state, unless the machine follows no plan any more.
+func (r *Run) save() error {
+	if _, err := os.Stat(r.Path); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return r.state.write(r.statePath())
 }

@@ -16,6 +16,7 @@ type turn struct {
 	file   *File
 	serial int64
 	say    func(string)
+	stands func() bool // the file of the run is still what it was
 }
 
 const (
@@ -40,10 +41,16 @@ func (t turn) lease(name string, lasts time.Duration) kube.Lease {
 		Renewed: time.Now()}
 }
 
+// changed is what a round waits for whose file is not what it was.
+const changed = "the next round, as the file of this one has changed"
+
 // take waits until it is this node's turn. waits says for what it still waits when its time is over.
 func (t turn) take(ctx context.Context) (letGo func(), waits string, err error) {
 	end := time.Now().Add(longestTry)
 	for said := ""; ; {
+		if !t.stands() {
+			return nil, changed, nil
+		}
 		waits, err := t.try(ctx)
 		switch {
 		case err != nil:

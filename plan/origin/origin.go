@@ -1,4 +1,5 @@
-package block
+// Package origin reads where a file of a plan comes from: its address, and its digest.
+package origin
 
 import (
 	"net/url"
@@ -11,9 +12,9 @@ import (
 	"nodejoin/steps"
 )
 
-// artifactSource reads url, file, sha256 and sha512. If need is set, url or file and a digest are required; else
+// Artifact reads url, file, sha256 and sha512. If need is set, url or file and a digest are required; else
 // upstream's address and the lock complete it.
-func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
+func Artifact(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	src := steps.Source{URL: s.Str("url"), SHA256: strings.ToLower(s.Str("sha256")),
 		SHA512: strings.ToLower(s.Str("sha512"))}
 	if f := s.Str("file"); f != "" {
@@ -28,13 +29,13 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	}
 	switch {
 	case !strings.HasPrefix(src.URL, "oci:"):
-		webAddress(s, "url")
-	case !ociArtifact.MatchString(src.URL):
+		WebAddress(s, "url")
+	case !IsOCI(src.URL):
 		s.Fail("url", "invalid URL", "%q is not a file in a registry: oci://registry.example/files/tool:1.0, in lower case "+
 			"and with a tag.", src.URL)
 	}
-	checkDigest(s, "sha256", src.SHA256)
-	checkDigest(s, "sha512", src.SHA512)
+	Digest(s, "sha256", src.SHA256)
+	Digest(s, "sha512", src.SHA512)
 	if need && !s.Has("sha256") && !s.Has("sha512") && !s.Misspelt("sha256") && !s.Misspelt("sha512") {
 		s.FailAt(at, "artifact without a digest",
 			"Nothing is installed unchecked. Give sha256 or sha512, as its publisher shows it.")
@@ -42,20 +43,23 @@ func artifactSource(s *eval.Section, at hcl.Range, need bool) steps.Source {
 	return src
 }
 
+// IsOCI reports whether a text is the address of an artifact in a registry.
+func IsOCI(text string) bool { return ociArtifact.MatchString(text) }
+
 // ociArtifact is the address of an artifact in a registry (distribution-spec, "Pulling manifests").
 var ociArtifact = regexp.MustCompile(
 	`^oci://[^/@?#:]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
-// checkDigest checks the digest of an argument that is named after its algorithm; "" = there is none.
-func checkDigest(s *eval.Section, algorithm, digest string) {
+// Digest checks the digest of an argument that is named after its algorithm; "" = there is none.
+func Digest(s *eval.Section, algorithm, digest string) {
 	if digest != "" && steps.DigestAlgorithm(digest) != algorithm {
 		s.Fail(algorithm, "invalid digest", "A %s digest has %d hex digits; this has %d characters%s.", algorithm,
 			2*steps.NewHash(algorithm).Size(), len(digest), notHex(digest))
 	}
 }
 
-// webAddress checks an argument that is an address, if it is there.
-func webAddress(s *eval.Section, name string) {
+// WebAddress checks an argument that is an address, if it is there.
+func WebAddress(s *eval.Section, name string) {
 	text := s.Str(name)
 	if text == "" {
 		return

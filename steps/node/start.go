@@ -1,0 +1,33 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/supervise"
+)
+
+// maxRoundLog is the size, in bytes, from which the log of the rounds is begun again.
+const maxRoundLog = 1 << 20
+
+// startRound starts a round apart from this process. Its apply may restart this service, so it must not end with it.
+func startRound(f steps.Follow) (ended <-chan error, err error) {
+	if i, err := os.Stat(f.Log); err == nil && i.Size() > maxRoundLog {
+		if err := os.Rename(f.Log, f.Log+".1"); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.OpenFile(f.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, host.ServiceRunVariable+"=")
+	})
+	return supervise.Apart([]string{f.Program, "follow", f.File}, env, log)
+}
