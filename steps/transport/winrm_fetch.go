@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,12 +23,13 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// supplier is a port of the controller from which the agent fetches one artifact. It is open on the address that the
+// supplier is a port of the controller from which the agent fetches one artifact, or curl.exe the agent. It is open on the address that the
 // connection comes from, for the machine's address only, and has a certificate of its own.
 type supplier struct {
 	listener *net.TCPListener
 	config   *tls.Config
 	pin      string // SHA-256 of the certificate, lower-case hex
+	keyPin   string // the same of its public key, as curl takes it
 	machine  netip.Addr
 }
 
@@ -41,12 +43,17 @@ func newSupplier(ctx context.Context, local, remote netip.AddrPort) (*supplier, 
 	if err != nil {
 		return nil, err
 	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(local.Addr(), 0).String())
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(der)
+	sum, keySum := sha256.Sum256(der), sha256.Sum256(public)
 	return &supplier{listener: l.(*net.TCPListener), pin: hex.EncodeToString(sum[:]), machine: remote.Addr().Unmap(),
+		keyPin: "sha256//" + base64.StdEncoding.EncodeToString(keySum[:]),
 		config: &tls.Config{MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true,
 			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}}, nil
 }

@@ -16,47 +16,6 @@ import (
 	"nodejoin/steps/transport/wsman"
 )
 
-// bring sends the agent, in the one way that there is, and starts it.
-func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) {
-	s.cfg.Notify("pushing_agent", s.file.remote)
-	if err := s.push(ctx); err != nil {
-		return false, err
-	}
-	return true, s.start(ctx)
-}
-
-// push sends the agent to tar.exe of the machine, which unpacks it beside its place. The agent then says the digest
-// of its file, before it is asked for anything that changes. The next push uses the folder of one that was
-// interrupted.
-func (s *winrmConn) push(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) }) // which ends s.life
-	defer stop()
-	in, err := s.file.archive()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	alive, rest := s.watch("send the agent")
-	defer rest()
-	dir := s.agentDir()
-	temp := s.file.remote + wire.Leftover
-	// mkdir makes the folders above, too. It fails where it is there already.
-	_, _ = s.command(s.life, "mkdir "+temp, nil) //nolint:contextcheck // see stop
-	alive()
-	_, err = s.command(s.life, "tar.exe -xozmf - -C "+temp, &living{in, alive}) //nolint:contextcheck // see stop
-	if err != nil {
-		return fmt.Errorf("unpack the agent in %s: %w", temp, err)
-	}
-	move := fmt.Sprintf(`move /y %s\%s %s`, temp, agentbin.PackedName, s.file.remote)
-	if _, err := s.command(s.life, move, nil); err != nil { //nolint:contextcheck // see stop
-		return fmt.Errorf("put the agent in place in %s: %w", dir, err)
-	}
-	_, _ = s.command(s.life, "rmdir "+temp, nil) //nolint:contextcheck // see stop; leave removes it otherwise
-	return nil
-}
-
-func (s *winrmConn) agentDir() string { return strings.Join(agentFolder, `\`) }
-
 // living reads and says that there is progress.
 type living struct {
 	io.Reader

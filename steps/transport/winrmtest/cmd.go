@@ -3,7 +3,9 @@ package winrmtest
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,26 +18,49 @@ import (
 )
 
 // Cmd stands in for cmd.exe in a folder of this machine, the home folder of the user: it takes mkdir, rmdir, move /y,
-// del /f /q, dir /b, type, exit and tar.exe, each as nodejoin uses it, joined by "if exist", "&" and "||", and runs
-// programs with "serve FOLDER". drive is the folder that C: is there.
+// del /f /q, dir /b, type, exit, tar.exe, curl.exe and certutil.exe, each as nodejoin uses it, joined as Joined does,
+// and runs programs with "serve FOLDER". drive is the folder that C: is there.
 func Cmd(home, drive string) Run {
 	one := single(home, drive)
 	var run Run
+	joined := Joined(func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+		if ifExist.MatchString(line) {
+			return run(ctx, line, in, out, errs)
+		}
+		return one(ctx, line, in, out, errs)
+	})
 	run = func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+		m := ifExist.FindStringSubmatch(line)
+		if m == nil {
+			return joined(ctx, line, in, out, errs)
+		}
+		if _, err := os.Stat(local(home, m[1])); err != nil { // up to the end of the line
+			return 0
+		}
+		return run(ctx, m[2], in, out, errs)
+	}
+	return run
+}
+
+// Joined runs command lines whose commands are joined by "&", "||" and "&&", the last of which binds most, as
+// cmd.exe does.
+func Joined(one Run) Run {
+	var run Run
+	run = func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+		if left, right, ok := strings.Cut(line, " & "); ok {
+			run(ctx, left, in, out, errs)
+			return run(ctx, right, in, out, errs)
+		}
 		if left, right, ok := strings.Cut(line, " || "); ok {
 			if run(ctx, left, in, out, errs) == 0 {
 				return 0
 			}
 			return run(ctx, right, in, out, errs)
 		}
-		if m := ifExist.FindStringSubmatch(line); m != nil { // up to the end of the line
-			if _, err := os.Stat(local(home, m[1])); err != nil {
-				return 0
+		if left, right, ok := strings.Cut(line, " && "); ok {
+			if code := run(ctx, left, in, out, errs); code != 0 {
+				return code
 			}
-			return run(ctx, m[2], in, out, errs)
-		}
-		if left, right, ok := strings.Cut(line, " & "); ok {
-			run(ctx, left, in, out, errs)
 			return run(ctx, right, in, out, errs)
 		}
 		return one(ctx, line, in, out, errs)
@@ -58,6 +83,11 @@ func single(home, drive string) Run {
 			}
 			_, _ = fmt.Fprintln(errs, err)
 			return 1
+		}
+		if m := curl.FindStringSubmatch(line); m != nil {
+			code, err := fetch(ctx, m, path(m[4]))
+			_ = fail(err)
+			return code
 		}
 		m := commands.FindStringSubmatch(line)
 		if m == nil {
@@ -97,6 +127,17 @@ func single(home, drive string) Run {
 			return fail(err)
 		case "tar.exe -xozmf - -C":
 			return program(ctx, exec.CommandContext(ctx, "tar", "-xozmf", "-", "-C", path(rest[0])), in, out, errs)
+		case "tar.exe -xozmf":
+			tar := exec.CommandContext(ctx, "tar", "-xozmf", path(rest[0]), "-C", path(rest[2]))
+			return program(ctx, tar, in, out, errs)
+		case "certutil.exe -hashfile":
+			b, err := os.ReadFile(path(rest[0]))
+			if err != nil || rest[1] != "SHA256" {
+				return fail(cmp.Or(err, errors.ErrUnsupported))
+			}
+			_, _ = fmt.Fprintf(out, "SHA256 hash of %s:\r\n%x\r\nCertUtil: -hashfile command completed successfully.\r\n",
+				rest[0], sha256.Sum256(b))
+			return 0
 		}
 		folder, err := hex.DecodeString(rest[0])
 		if err != nil {
@@ -113,7 +154,8 @@ func single(home, drive string) Run {
 }
 
 var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|exit|` +
-	`tar\.exe -xozmf - -C|\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+)?)$`)
+	`tar\.exe -xozmf - -C|tar\.exe -xozmf|certutil\.exe -hashfile|` +
+	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+| -C \S+)?)$`)
 
 // program runs a program to its end. It is killed where ctx ends, as by the end of a shell.
 func program(ctx context.Context, cmd *exec.Cmd, in io.Reader, out, errs io.Writer) int {

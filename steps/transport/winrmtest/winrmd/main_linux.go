@@ -2,12 +2,13 @@
 //
 // It reads the password of the user Administrator from the first line of standard input, prints its address and the
 // SHA-256 of its certificate in one line, and runs until its input ends. Command lines run in Wine's cmd.exe, but for
-// tar.exe, which Wine does not have.
+// tar.exe, curl.exe and certutil.exe, which Wine does not have.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -56,9 +57,28 @@ type machine struct {
 }
 
 func (m machine) run(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+	if strings.HasPrefix(line, "if exist ") { // up to the end of the line
+		return m.one(ctx, line, in, out, errs)
+	}
+	return winrmtest.Joined(m.one)(ctx, line, in, out, errs)
+}
+
+// one runs one command.
+func (m machine) one(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
 	argv := []string{"wine", "cmd.exe", "/c", line}
-	if args, ok := strings.CutPrefix(line, "tar.exe "); ok {
-		argv = append([]string{"tar"}, strings.Fields(strings.ReplaceAll(args, `\`, "/"))...)
+	name, args, _ := strings.Cut(line, " ")
+	here := strings.Fields(strings.ReplaceAll(args, `\`, "/"))
+	switch name {
+	case "tar.exe", "curl.exe":
+		argv = append([]string{strings.TrimSuffix(name, ".exe")}, here...)
+	case "certutil.exe": // -hashfile FILE SHA256
+		b, err := os.ReadFile(filepath.Join(m.home, here[1]))
+		if err != nil {
+			_, _ = fmt.Fprintln(errs, err)
+			return 1
+		}
+		_, _ = fmt.Fprintf(out, "SHA256 hash of %s:\r\n%x\r\n", here[1], sha256.Sum256(b))
+		return 0
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.home, m.env, out, errs, 5*time.Second
