@@ -17,6 +17,9 @@ func recipeInput(k *block.ClusterBlocks, m *block.Machine) recipe.Input {
 	}
 	if m.Connection.WinRM != nil {
 		in.WinRMPort = cmp.Or(m.Connection.WinRM.Port, block.WinRMPort)
+		if setup := m.Connection.WinRM.SetupSSH; setup != nil {
+			in.SSHKey = setup.Key
+		}
 	}
 	in.ManagementIP, in.ManagementIP6, in.Taints, in.Labels, in.MaxPods = m.IP, m.IP6, m.GivenTaints, m.GivenLabels,
 		m.MaxPods

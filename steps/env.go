@@ -27,6 +27,7 @@ type Env struct {
 	Clock   func() time.Time
 	Record  *record.Record // of the host; nil on the cluster's side
 	Undos   Undos          // of all kinds; nil on the cluster's side
+	OverSSH bool           // of a leave: it came over SSH, whose server must not go with it
 	Missing []string       // folders for nodejoin's record that were not there when it was first looked for
 	// WasOpen: of a gate, it was open at the end of an earlier run with the same arguments.
 	WasOpen bool

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/connect"
 	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/cmd/nodejoin/internal/jsonout"
 	"nodejoin/cmd/nodejoin/internal/report"
@@ -144,7 +145,7 @@ func (x *applyCommand) check(ctx context.Context) (*engine.Report, error) {
 	if err := x.sameHosts(ctx, x.saved, x.args, x.compiled, found); err != nil {
 		return nil, err
 	}
-	if found.Cluster == nil && someReachable(found) {
+	if found.Cluster == nil && found.Reachable() {
 		x.view.plan(found)
 	}
 	return found, nil
@@ -243,17 +244,27 @@ func (x *applyCommand) change(ctx context.Context, r *engine.Report) applied {
 func (x *applyCommand) finish(ctx context.Context, result applied) error {
 	if result.summary == nil {
 		x.view.result(result)
-		return exit(x.writeFiles(result))
+		return exit(worst(x.writeFiles(result), x.trySSH(ctx)))
 	}
 	x.applyProblems(result)
 	x.view.result(result)
-	code := x.writeFiles(result)
+	code := worst(x.writeFiles(result), x.trySSH(ctx))
 	// This must be last: the process may end at any moment after it.
 	if err := x.session.RebootSelf(ctx); err != nil {
 		x.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
 		code = worst(exitFailed, code)
 	}
 	return exit(code)
+}
+
+// trySSH logs in at the SSH servers that the plan sets up. It returns the exit code.
+func (x *applyCommand) trySSH(ctx context.Context) int {
+	code := exitOK
+	for _, err := range connect.TrySSH(ctx, x.compiled.Nodes, x.session.SSHServer, x.term.Err) {
+		x.problems([]ui.Problem{ui.ProblemOf(err)}, nil)
+		code = worst(code, errorCode(err))
+	}
+	return code
 }
 
 // writeFiles writes the files of --junit, --metrics and --report. It returns the exit code, which is another where
@@ -271,15 +282,6 @@ func (x *applyCommand) writeFiles(r applied) int {
 		report.WriteJUnit(x.junit, x.titled("nodejoin apply"), report.AppliedCases(r.report, r.summary)),
 		x.writeMetrics("apply", x.args, r.code(), r.report, r.summary),
 		report.WriteHTML(x.reportFile, page.OfApply(r.report, hosts, failures, x.full))))
-}
-
-func someReachable(r *engine.Report) bool {
-	for _, h := range r.Hosts {
-		if h.Err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // someReady reports whether at least one host was checked without an error; the

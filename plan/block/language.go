@@ -83,8 +83,12 @@ var connectionSpecs = map[string]*eval.Spec{
 			{Name: "jump", Typ: eval.Strings, Doc: "machines to go through over SSH, \"user@host:port\", outermost first"},
 			{Name: "jump_host_keys", Typ: eval.StrMap, Doc: "host keys of jump hosts, by their text in jump; " +
 				"default known_hosts"},
-			{Name: "identity", Typ: eval.Strings, Doc: "private key files on the controller, for the jump hosts; default " +
-				"ssh_config, the agent and the usual names"},
+			{Name: "setup_ssh", Typ: cty.Bool, Doc: "also set OpenSSH's server up, for runs with connection \"ssh\": " +
+				"installed, started with the machine, running, open in the firewall. Apply logs in to it at its end"},
+			{Name: "ssh_public_key", Typ: cty.String, Doc: "with setup_ssh: public key that logs administrators in there, " +
+				"\"ssh-ed25519 AAAA...\""},
+			{Name: "identity", Typ: eval.Strings, Doc: "private key files on the controller, for the jump hosts and the " +
+				"server of setup_ssh; default ssh_config, the agent and the usual names"},
 			{Name: "passphrase_env", Typ: cty.String,
 				Doc: "environment variable of the controller that holds the key files' passphrase"},
 			{Name: "known_hosts", Typ: eval.Strings, Doc: "files of host keys of jump hosts; default ssh_config or " +

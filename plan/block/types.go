@@ -77,6 +77,15 @@ type WinRM struct {
 	CAFile            string `json:",omitempty"` // absolute; "" = the CAs of the controller's system
 	Timeout           time.Duration
 	Through           *SSH `json:",omitempty"` // its jump hosts, and how to log in there; nil = there is none
+	// SetupSSH is the SSH server that the machine gets; nil = none.
+	SetupSSH *SetupSSH `json:",omitempty"`
+}
+
+// SetupSSH is an SSH server for later runs.
+type SetupSSH struct {
+	Key           string   // public key that logs administrators in
+	Identity      []string `json:",omitempty"` // how nodejoin tries it: key files; empty = as connection "ssh"
+	PassphraseEnv string   `json:",omitempty"` // environment variable of the controller, for the key files
 }
 
 // Become is how the user of connection "ssh" gets root's rights.

@@ -8,6 +8,7 @@ import (
 
 	"nodejoin/plan/eval"
 	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // decodeWinRM reads connection "winrm".
@@ -34,9 +35,11 @@ func decodeWinRM(s *eval.Section) *WinRM {
 	if w.HTTP = w.Port == httpPort; w.HTTP {
 		overHTTP(s, w)
 	}
-	if ssh := decodeJumps(s); len(ssh.Jump) > 0 {
+	ssh := decodeJumps(s)
+	if len(ssh.Jump) > 0 {
 		w.Through = ssh
 	}
+	decodeSetupSSH(s, w, ssh)
 	withoutEffectWinRM(s, w)
 	return w
 }
@@ -62,6 +65,23 @@ func authWinRM(s *eval.Section, w *WinRM) {
 	}
 }
 
+// decodeSetupSSH reads what is about an SSH server for later runs.
+func decodeSetupSSH(s *eval.Section, w *WinRM, login *SSH) {
+	on, key := s.Bool("setup_ssh"), s.Str("ssh_public_key")
+	switch {
+	case on && !s.Has("ssh_public_key") && !s.Misspelt("ssh_public_key"):
+		s.Fail("setup_ssh", "missing argument", "Later runs log in at the SSH server with a key. Give its public part with "+
+			"ssh_public_key, for example file(\"id_ed25519.pub\").")
+	case !on && s.Has("ssh_public_key") && !s.Misspelt("setup_ssh"):
+		s.Fail("ssh_public_key", "argument without effect", "It is the key for the SSH server that setup_ssh sets up. Add "+
+			"setup_ssh = true, or remove ssh_public_key.")
+	case key != "" && !kinds.PublicKey(key):
+		s.Fail("ssh_public_key", "invalid public key", "%s", kinds.NotPublicKey)
+	case on:
+		w.SetupSSH = &SetupSSH{Key: strings.TrimSpace(key), Identity: login.Identity, PassphraseEnv: login.PassphraseEnv}
+	}
+}
+
 // withoutEffectWinRM reports arguments for jump hosts that have no effect.
 func withoutEffectWinRM(s *eval.Section, w *WinRM) {
 	switch {
@@ -72,7 +92,7 @@ func withoutEffectWinRM(s *eval.Section, w *WinRM) {
 		}
 	case w.Through == nil && !s.Has("jump") && !s.Misspelt("jump"):
 		for _, name := range []string{"identity", "known_hosts", "accept_new", "passphrase_env"} {
-			if s.Has(name) {
+			if s.Has(name) && (w.SetupSSH == nil || name == "known_hosts" || name == "accept_new") {
 				s.Fail(name, "argument without effect", "It is about jump hosts, of which there is none: WinRM itself has "+
 					"neither keys nor known hosts. Add jump, or remove %s.", name)
 			}

@@ -22,6 +22,8 @@ type Input struct {
 	SSHPort int    // by which nodejoin reaches it over SSH; 0 = otherwise
 	// WinRMPort is by which nodejoin reaches it over WinRM; 0 = otherwise.
 	WinRMPort int
+	// SSHKey is the public key for an SSH server that the machine gets; "" = it gets none.
+	SSHKey string
 	// Build is the minimum Windows build of the machine; "" = that of the version tables.
 	Build string
 	// ManagementIP of the node; "" = the host's fact.

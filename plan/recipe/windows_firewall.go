@@ -15,16 +15,26 @@ import (
 // takes its place. A run on the machine itself does not have the step, and must not close the way for the next one
 // from elsewhere.
 func (b *build) winWayIn() {
-	var rule *steps.Spec
-	switch {
-	case b.wayIn() != nil:
-	case b.in.SSHPort != 0:
-		rule = b.winFirewall("firewall_ssh", wayInRule, "SSH, for nodejoin", "tcp", fmt.Sprint(b.in.SSHPort))
-	case b.in.WinRMPort != 0:
-		rule = b.winFirewall("firewall_winrm", wayInWinRM, "WinRM, for nodejoin", "tcp", fmt.Sprint(b.in.WinRMPort))
+	if b.in.SSHPort != 0 && b.wayIn(wayInRule) == nil {
+		b.winOpen("firewall_ssh", wayInRule, "SSH, for nodejoin", b.in.SSHPort)
 	}
-	if rule != nil {
+	if b.in.WinRMPort != 0 && b.wayIn(wayInWinRM) == nil {
+		b.winOpen("firewall_winrm", wayInWinRM, "WinRM, for nodejoin", b.in.WinRMPort)
+	}
+	if b.in.SSHKey == "" {
+		return
+	}
+	b.add("ssh_server", "ssh_server", "OpenSSH's server, for later runs", &kinds.SSHServer{Key: b.in.SSHKey}, "require")
+	if b.wayIn(wayInRule) == nil {
+		b.winOpen("firewall_ssh", wayInRule, "SSH, for nodejoin", 22, "ssh_server")
+	}
+}
+
+// winOpen keeps a port open until the machine leaves.
+func (b *build) winOpen(id, name, what string, port int, after ...string) {
+	if rule := b.winFirewall(id, name, what, "tcp", fmt.Sprint(port)); rule != nil {
 		rule.UntilLeave = true
+		rule.After = append(rule.After, after...)
 	}
 }
 
@@ -37,12 +47,13 @@ const wayInRule = "nodejoin-ssh"
 // wayInWinRM is the rule that keeps WinRM open. Where nodejoin comes over SSH, a rule of the plan for WinRM is not it.
 const wayInWinRM = "nodejoin-winrm"
 
-// wayIn returns the id of the step that keeps the way in open, if there is one.
-func (b *build) wayIn() []string {
-	name := wayInRule
-	if b.in.WinRMPort != 0 {
-		name = wayInWinRM
-	}
+// waysIn are the ids of the steps that keep the ways in open.
+func (b *build) waysIn() []string {
+	return append(b.wayIn(wayInRule), b.wayIn(wayInWinRM)...)
+}
+
+// wayIn returns the id of the step with the rule, if there is one.
+func (b *build) wayIn(name string) []string {
 	for _, s := range b.specs {
 		if rule, ok := kinds.As[kinds.FirewallRule](s); ok && rule.Name == name {
 			return []string{s.ID}

@@ -46,7 +46,7 @@ func (b *build) winPlaceholder() {
 	if n.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", 9999
 	}
-	after := append([]string{"require"}, b.wayIn()...)
+	after := append([]string{"require"}, b.waysIn()...)
 	for _, s := range b.specs {
 		if b.before[s.ID] { // a static address has to be kept; a feature may need its reboot
 			after = append(after, s.ID)
@@ -170,7 +170,7 @@ func (b *build) flannelNetwork() {
 	if b.in.Network.Backend == VXLAN {
 		args.Type, args.VNI = "Overlay", b.in.Network.VNI
 	}
-	after := append([]string{"registered"}, b.wayIn()...)
+	after := append([]string{"registered"}, b.waysIn()...)
 	if b.in.Network.Placeholder {
 		after = append(after, "placeholder")
 	}

@@ -36,6 +36,7 @@ var rules = []Rule{
 		_ string) {
 		withoutCluster(p, s)
 	}},
+	{name: "an SSH server without a cluster", node: sshWithoutCluster},
 	{name: "settings without a kube-proxy", block: func(p *block.Plan, s *eval.Section, _, _ int,
 		_ string) {
 		withoutProxy(p, s)

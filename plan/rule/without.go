@@ -33,6 +33,14 @@ func withoutCluster(p *block.Plan, s *eval.Section) {
 	}
 }
 
+// sshWithoutCluster reports setup_ssh on a machine that gets only the steps of the plan.
+func sshWithoutCluster(p *block.Plan, m *block.Machine) {
+	if w := m.Connection.WinRM; w != nil && w.SetupSSH != nil && len(p.Written["cluster"]) == 0 {
+		m.Conn.Fail("setup_ssh", "argument without effect", "It is for the nodes of a cluster, and the plan has no cluster "+
+			"block, so it has no effect. Remove it and ssh_public_key, and write the step \"ssh_server\" instead.")
+	}
+}
+
 // withoutProxy reports settings of a kube-proxy that the node does not get.
 func withoutProxy(p *block.Plan, s *eval.Section) {
 	k := p.Cluster

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,11 @@ type StepReport struct {
 	Spec   steps.Spec
 	Place  steps.Place
 	Result steps.Result
+}
+
+// Reachable reports whether at least one host could be checked.
+func (r *Report) Reachable() bool {
+	return slices.ContainsFunc(r.Hosts, func(h HostReport) bool { return h.Err == nil })
 }
 
 // Pending counts steps with something to do, and snapshots to close.

@@ -140,7 +140,7 @@ func (h leaving) check(ctx context.Context) (out LeaveHost) {
 }
 
 func (h leaving) leaveRequest() executor.LeaveRequest {
-	return executor.LeaveRequest{Node: h.node.Name, Plan: h.planName()}
+	return executor.LeaveRequest{Node: h.node.Name, Plan: h.planName(), OverSSH: h.node.Connection.SSH != nil}
 }
 
 // checkNode looks at the Node object and its pods.

@@ -56,12 +56,14 @@ type Session struct {
 // hostRun is the state of one host in a session.
 type hostRun struct {
 	*Session
-	node    plan.Node
-	conn    transport.Conn
-	values  map[string]string // outputs known so far, "step.output"
-	pending map[string]bool   // steps that the check found something to do for
-	report  HostReport
-	seen    map[string]string // versions that earlier runs have seen run, by step
+	node   plan.Node
+	conn   transport.Conn
+	values map[string]string // outputs known so far, "step.output"
+	// Of the SSH server that the plan sets up, when the rest of values is gone.
+	sshKey, sshPort string
+	pending         map[string]bool // steps that the check found something to do for
+	report          HostReport
+	seen            map[string]string // versions that earlier runs have seen run, by step
 	// cordoned: this run has cordoned the Node.
 	cordoned bool
 	// rollbackTo is what the Node was, while this run rolls its changes back if a step fails.
@@ -213,8 +215,29 @@ func (h *hostRun) park() {
 func (h *hostRun) release() {
 	if h.goesDown == nil {
 		h.disconnect()
+		h.sshKey, h.sshPort = h.sshServer()
 		h.values, h.pending, h.seen = nil, nil, nil
 	}
+}
+
+// SSHServer is the host key and the port of the SSH server that a plan sets up on a node, as the machine says them;
+// "" = not known.
+func (s *Session) SSHServer(node string) (hostKey, port string) {
+	for _, h := range s.hosts {
+		if h.node.Name == node {
+			return h.sshServer()
+		}
+	}
+	return "", ""
+}
+
+func (h *hostRun) sshServer() (hostKey, port string) {
+	for _, s := range h.node.Steps {
+		if _, ok := kinds.As[kinds.SSHServer](s); ok && h.values[s.ID+".host_key"] != "" {
+			return h.values[s.ID+".host_key"], h.values[s.ID+".port"]
+		}
+	}
+	return h.sshKey, h.sshPort
 }
 
 // planName is the name of the plan in the claims of a machine: its environment, with the name of its cluster or

@@ -30,6 +30,7 @@ type Executor struct {
 	decoded   map[string]decoded // of the request, by the steps' ids
 	tokens    steps.Tokens
 	clock     func() time.Time
+	overSSH   bool // of a leave: it came over SSH
 }
 
 // decoded is a step whose arguments were decoded, for what only reads them.
@@ -170,7 +171,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 
 func (x *Executor) env(node, id string) *steps.Env {
 	return &steps.Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
-		Missing: x.missing, Tokens: x.tokens, Clock: x.clock,
+		OverSSH: x.overSSH, Missing: x.missing, Tokens: x.tokens, Clock: x.clock,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
 }
 

@@ -17,6 +17,8 @@ import (
 type LeaveRequest struct {
 	Node string `json:"node"`
 	Plan string `json:"plan,omitempty"` // its name
+	// OverSSH: the machine is reached over SSH.
+	OverSSH bool `json:"over_ssh,omitempty"`
 }
 
 // ForgetReply names what stays in nodejoin's folder because nodejoin did not put it there.
@@ -92,8 +94,9 @@ func (x *Executor) dependentsFirst(ctx context.Context, keys []record.Key) (out 
 }
 
 // leaving is the undo run of a leave.
-func (x *Executor) leaving(node string) *undoRun {
-	return &undoRun{x: x, node: node, command: "leave", undone: func(ctx context.Context, key record.Key) error {
+func (x *Executor) leaving(req LeaveRequest) *undoRun {
+	x.overSSH = req.OverSSH
+	return &undoRun{x: x, node: req.Node, command: "leave", undone: func(ctx context.Context, key record.Key) error {
 		if c, _ := x.record.Lookup(key); c.Undone {
 			return nil
 		}
@@ -125,7 +128,7 @@ func (x *Executor) CheckLeave(ctx context.Context, req LeaveRequest) (LeaveReply
 		return LeaveReply{}, err
 	}
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
-	u := x.leaving(req.Node)
+	u := x.leaving(req)
 	for _, key := range x.claimed(ctx) {
 		reply.Items = append(reply.Items, x.checkItem(ctx, u, key))
 	}
@@ -147,7 +150,7 @@ func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, err
 	reply := LeaveReply{Facts: x.facts, Items: []LeaveItem{}}
 	x.record.Snapshot = nil // everything goes back further than that
 	keys := x.claimed(ctx)
-	u := x.leaving(req.Node)
+	u := x.leaving(req)
 	for _, key := range keys {
 		item := x.item(key, u.run(ctx, key, x.undoing(key)))
 		if item.Err != nil {
@@ -192,7 +195,7 @@ func (x *Executor) Forget(ctx context.Context, req LeaveRequest) (reply ForgetRe
 	if err := x.prepare(ctx); err != nil {
 		return reply, err
 	}
-	u := x.leaving(req.Node)
+	u := x.leaving(req)
 	for _, key := range x.claimed(ctx) {
 		if item := x.checkItem(ctx, u, key); item.Err != nil || !item.Change.NoOp() {
 			return reply, &steps.Error{Code: steps.CodeFailed, Summary: "something is still to be undone",

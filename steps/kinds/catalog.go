@@ -51,6 +51,7 @@ var catalog = steps.Catalog{
 	serviceRunningKind,
 	servingCertificateKind,
 	sourceVIPKind,
+	sshServerKind,
 	sysctlKind,
 	tokenFileKind,
 	trustedCAKind,

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"nodejoin/steps"
@@ -34,6 +35,20 @@ func settingScenarios() []scenario {
 				}
 			}},
 		{name: "feature that is on", list: []steps.Spec{stepstest.Spec("feature", "f", &kinds.Feature{Name: "Containers"})}},
+		{name: "ssh server", list: sshServer(sshKeyA), verify: wantSSH(sshKeyA + " ops\n")},
+		{name: "ssh server that does not start with the machine", before: sshServer(sshKeyA),
+			drift: func(t *testing.T, h host.Host) {
+				svc, err := h.Service(t.Context(), "sshd")
+				stepstest.Must(t, err)
+				svc.Start = host.StartDisabled
+				stepstest.Must(t, h.StopService(t.Context(), "sshd"))
+				stepstest.Must(t, h.UpdateService(t.Context(), svc.ServiceConfig))
+			}, list: sshServer(sshKeyA), verify: wantSSH(sshKeyA + " ops\n")},
+		{name: "ssh server with other keys", before: sshServer(sshKeyA),
+			drift: func(t *testing.T, h host.Host) {
+				stepstest.Must(t, h.WriteFile(t.Context(), sshKeysFile, strings.NewReader(sshKeyB),
+					host.WriteOptions{}))
+			}, list: sshServer(sshKeyA), verify: wantSSH(sshKeyB + "\n" + sshKeyA + " ops\n")},
 		{name: "host name", list: []steps.Spec{stepstest.Spec("host_name", "name", &kinds.HostName{Name: "node-1"})},
 			verify: func(t *testing.T, h host.Host) {
 				n, err := h.HostName(t.Context())

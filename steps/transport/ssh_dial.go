@@ -47,6 +47,16 @@ func dialWay(ctx context.Context, c SSHConfig) (*way, error) {
 	return w, nil
 }
 
+// TrySSH connects and logs in to a machine, as DialSSH does, and hangs up.
+func TrySSH(ctx context.Context, c SSHConfig) error {
+	w, err := dialWay(ctx, c)
+	if err != nil {
+		return cleaned(err)
+	}
+	w.close()
+	return nil
+}
+
 // within bounds connecting and logging in; 0 = defaultTimeout.
 func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {

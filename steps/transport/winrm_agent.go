@@ -45,8 +45,6 @@ func (s *winrmConn) push(ctx context.Context) error {
 	return nil
 }
 
-func (s *winrmConn) agentDir() string { return strings.Join(agentFolder, `\`) }
-
 // sendAgent sends the agent to tar.exe of the machine. The agent then says the digest of its file, before it is asked
 // for anything that changes.
 func (s *winrmConn) sendAgent(temp string, alive func()) error {

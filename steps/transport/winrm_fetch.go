@@ -23,8 +23,8 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// supplier is a port of the controller from which the agent fetches one artifact, or curl.exe the agent. It is open on the address that the
-// connection comes from, for the machine's address only, and has a certificate of its own.
+// supplier is a port of the controller from which the agent fetches one artifact, or curl.exe the agent. It is open on
+// the address that the connection comes from, for the machine's address only, and has a certificate of its own.
 type supplier struct {
 	listener *net.TCPListener
 	config   *tls.Config

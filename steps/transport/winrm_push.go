@@ -107,6 +107,8 @@ func (s *winrmConn) crashed(ctx context.Context) string {
 	return ": " + strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), tailSize)], "?"))
 }
 
+func (s *winrmConn) agentDir() string { return strings.Join(agentFolder, `\`) }
+
 // agentName is the form of the names in the agent's folder, which cmd.exe takes as they are.
 var agentName = regexp.MustCompile(`^` + wire.AgentPrefix + `[0-9A-Za-z.]+$`)
 

@@ -13,8 +13,9 @@ var containerServices = []string{"hns", "vmcompute"}
 
 const servicesKey = `hklm\system\currentcontrolset\services\`
 
-// factoryFeatures are the features of a fresh machine.
-var factoryFeatures = map[string]host.FeatureState{"Containers": host.FeatureOn, "Microsoft-Hyper-V": host.FeatureOff}
+// factoryFeatures are the features and capabilities of a fresh machine.
+var factoryFeatures = map[string]host.FeatureState{"Containers": host.FeatureOn, "Microsoft-Hyper-V": host.FeatureOff,
+	sshCapability: host.FeatureRemoved}
 
 // feature returns the state of a feature, "" if Windows does not know it.
 func (h *Host) feature(s *state, q Quirks, name string) host.FeatureState {
@@ -70,6 +71,9 @@ func (h *Host) setFeature(ctx context.Context, op, name string, want, pending ho
 			return host.ErrUnsupported
 		}
 		have := h.feature(s, q, name)
+		if have != "" && h.fold(name) == h.fold(sshCapability) {
+			return h.setSSH(s, want)
+		}
 		set := func(f host.FeatureState) {
 			if s.Features == nil {
 				s.Features = map[string]host.FeatureState{}

@@ -35,6 +35,9 @@ func (h *Host) launch(ctx context.Context, s *state, svc *service) (code int, er
 			return 1, nil // the wrapper cannot find its program
 		}
 	}
+	if h.windows() && h.fold(svc.Command[0]) == h.fold(sshProgram) {
+		return 0, h.launchSSH()
+	}
 	p, ok := h.program(svc.Command, svc.Environment)
 	if !ok {
 		return 0, nil

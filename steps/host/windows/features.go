@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -30,6 +31,10 @@ var (
 	dismEnableFeature = dism.NewProc("DismEnableFeature")
 	dismDisable       = dism.NewProc("DismDisableFeature")
 	dismDelete        = dism.NewProc("DismDelete")
+
+	dismCapabilityInfo   = dism.NewProc("DismGetCapabilityInfo")
+	dismAddCapability    = dism.NewProc("DismAddCapability")
+	dismRemoveCapability = dism.NewProc("DismRemoveCapability")
 )
 
 const (
@@ -45,6 +50,8 @@ const (
 	rebootFirst    = 0x80070bc9 // HRESULT_FROM_WIN32(ERROR_FAIL_REBOOT_REQUIRED)
 	sourceMissing  = 0x800f081f // CBS_E_SOURCE_MISSING
 	notElevated    = 0x800702e4 // HRESULT_FROM_WIN32(ERROR_ELEVATION_REQUIRED)
+	accessDenied   = 0x80070005 // HRESULT_FROM_WIN32(ERROR_ACCESS_DENIED)
+	noUpdates      = 0x800f0954 // the update server of the machine has no capabilities
 )
 
 // dismStates is DismPackageFeatureState.
@@ -81,6 +88,26 @@ func result(what string, r uintptr) error {
 	}
 }
 
+// capability reports whether the name is that of a capability (Feature on Demand), as Windows writes it:
+// NAME~PUBLISHER~ARCHITECTURE~LANGUAGE~VERSION.
+func capability(name string) bool { return strings.Count(name, "~") == 4 }
+
+// added is the error of a capability that was not installed. Its files come from Windows Update, which does not serve
+// those who logged in over the network (github.com/hashicorp/packer/issues/9345), or from the server that takes its
+// place, which often has none.
+func added(what string, r uintptr) error {
+	const remedy = "run 'dism /online /add-capability /capabilityname:NAME' on the machine itself, or as SYSTEM by a " +
+		"scheduled task, then try again; Windows Server 2025 has OpenSSH's server from the start"
+	switch code := uint32(r); code {
+	case accessDenied:
+		return fmt.Errorf("%s: Windows Update refuses logins over the network: %s", what, remedy)
+	case noUpdates, sourceMissing:
+		return fmt.Errorf("%s: the machine could not get the files from Windows Update (HRESULT %#x): %s", what, code,
+			remedy)
+	}
+	return result(what, r)
+}
+
 // session calls f with a session of the running Windows, one at a time.
 func (h *Host) session(ctx context.Context, op, name string, f func(session uint32, name *uint16) error) (err error) {
 	if ctx.Err() != nil {
@@ -88,8 +115,12 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 	}
 	defer func() { err = failed(op, name, err) }()
 	// A Windows without the API cannot be asked; that does not mean that it lacks the feature.
-	for _, p := range []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession,
-		dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete} {
+	needs := []*windows.LazyProc{dismInitialize, dismShutdown, dismOpenSession, dismCloseSession,
+		dismFeatureInfo, dismEnableFeature, dismDisable, dismDelete}
+	if capability(name) { // from Windows 10 on
+		needs = append(needs, dismCapabilityInfo, dismAddCapability, dismRemoveCapability)
+	}
+	for _, p := range needs {
 		if missing := p.Find(); missing != nil {
 			return fmt.Errorf("the DISM API cannot be asked: %s", missing.Error()) // not wrapped: it may look like absence
 		}
@@ -129,15 +160,23 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 // Feature asks for the state of a feature.
 func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureState, err error) {
 	err = h.session(ctx, "read feature", name, func(session uint32, text *uint16) error {
-		// DismFeature, packed to single bytes: the name (8 bytes), then the state.
+		// DismFeatureInfo and DismCapabilityInfo, packed to single bytes: the name (8 bytes), then the state.
 		var info unsafe.Pointer
-		r, _, _ := dismFeatureInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone,
-			uintptr(unsafe.Pointer(&info)))
-		if err := result("DismGetFeatureInfo", r); err != nil {
+		what, call := "DismGetFeatureInfo", func() (uintptr, uintptr, error) {
+			return dismFeatureInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone,
+				uintptr(unsafe.Pointer(&info)))
+		}
+		if capability(name) {
+			what, call = "DismGetCapabilityInfo", func() (uintptr, uintptr, error) {
+				return dismCapabilityInfo.Call(uintptr(session), uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(&info)))
+			}
+		}
+		r, _, _ := call()
+		if err := result(what, r); err != nil {
 			return err
 		}
 		if info == nil {
-			return errors.New("DismGetFeatureInfo gave nothing")
+			return errors.New(what + " gave nothing")
 		}
 		number := *(*int32)(unsafe.Add(info, unsafe.Sizeof(uintptr(0))))
 		_, _, _ = dismDelete.Call(uintptr(info))
@@ -156,6 +195,10 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
 	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
 		const limitAccess, enableAll = 0, 1
+		if capability(name) {
+			r, _, _ := dismAddCapability.Call(uintptr(session), uintptr(unsafe.Pointer(text)), limitAccess, 0, 0, 0, 0, 0)
+			return added("DismAddCapability", r)
+		}
 		r, _, _ := dismEnableFeature.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, limitAccess,
 			0, 0, enableAll, 0, 0, 0)
 		return result("DismEnableFeature", r)
@@ -166,6 +209,10 @@ func (h *Host) EnableFeature(ctx context.Context, name string) error {
 func (h *Host) DisableFeature(ctx context.Context, name string) error {
 	return h.session(ctx, "disable feature", name, func(session uint32, text *uint16) error {
 		const removePayload = 0
+		if capability(name) {
+			r, _, _ := dismRemoveCapability.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, 0, 0)
+			return result("DismRemoveCapability", r)
+		}
 		r, _, _ := dismDisable.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, removePayload, 0, 0, 0)
 		return result("DismDisableFeature", r)
 	})

@@ -1,0 +1,138 @@
+package kinds_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"nodejoin/steps"
+	"nodejoin/steps/event"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
+	"nodejoin/steps/stepstest"
+)
+
+const (
+	sshKeysFile = `C:\ProgramData\ssh\administrators_authorized_keys`
+	sshKeyA     = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
+	sshKeyB     = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJC"
+)
+
+func sshServer(key string) []steps.Spec {
+	return []steps.Spec{stepstest.Spec("ssh_server", "ssh", &kinds.SSHServer{Key: key + " ops\n"})}
+}
+
+// wantSSH checks that the server runs, starts with the machine, and has these keys, which only administrators read.
+func wantSSH(keys string) func(t *testing.T, h host.Host) {
+	return func(t *testing.T, h host.Host) {
+		t.Helper()
+		svc, err := h.Service(t.Context(), "sshd")
+		if err != nil || svc.State != host.ServiceRunning || svc.Start != host.StartAuto {
+			t.Errorf("sshd: %+v, %v", svc, err)
+		}
+		holds(sshKeysFile, keys)(t, h)
+		if fi, err := h.Stat(t.Context(), sshKeysFile); err != nil || fi.Access != host.AccessPrivate {
+			t.Errorf("access of the keys is %q, %v", fi.Access, err)
+		}
+	}
+}
+
+// TestSSHServerLeaves: a leave removes what nodejoin made and nothing else: its key, and the server where nodejoin had
+// it installed. One that was there is as it was. A leave that comes over SSH does not end it.
+func TestSSHServerLeaves(t *testing.T) {
+	for name, tt := range map[string]struct {
+		there   host.StartType // "" = not installed
+		runs    bool
+		keys    string // of others
+		overSSH bool
+		want    host.StartType // after the leave; "" = there is none
+		left    string
+	}{
+		"installed":               {},
+		"installed, leave by SSH": {overSSH: true, want: host.StartAuto, left: sshKeyA + " ops\n"},
+		"was there, stopped": {there: host.StartManual, keys: sshKeyB + "\n", want: host.StartManual,
+			left: sshKeyB + "\n"},
+		"was there and ran": {there: host.StartAuto, runs: true, want: host.StartAuto},
+		"ran, and leave by SSH": {there: host.StartManual, runs: true, overSSH: true, want: host.StartAuto,
+			left: sshKeyA + " ops\n"},
+		"was disabled": {there: host.StartDisabled, want: host.StartDisabled},
+		"its key was there before": {there: host.StartAuto, runs: true, keys: sshKeyA + " old\n", want: host.StartAuto,
+			left: sshKeyA + " old\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := stepstest.OpenHost(t, "windows")
+			if tt.there != "" {
+				stepstest.Must(t, h.EnableFeature(t.Context(), "OpenSSH.Server~~~~0.0.1.0"))
+				svc, err := h.Service(t.Context(), "sshd")
+				stepstest.Must(t, err)
+				stepstest.Must(t, h.StartService(t.Context(), "sshd"))
+				if !tt.runs {
+					stepstest.Must(t, h.StopService(t.Context(), "sshd"))
+				}
+				svc.Start = tt.there
+				stepstest.Must(t, h.UpdateService(t.Context(), svc.ServiceConfig))
+			}
+			if tt.keys != "" {
+				stepstest.Must(t, h.WriteFile(t.Context(), sshKeysFile, strings.NewReader(tt.keys),
+					host.WriteOptions{Access: host.AccessPrivate}))
+			}
+			stepstest.Applied(t, h, nil, sshServer(sshKeyA))
+			x := sshExecutor(h)
+			req := executor.LeaveRequest{Node: "node-1", OverSSH: tt.overSSH}
+			if reply, err := x.Leave(t.Context(), req); err != nil || reply.Err != nil {
+				t.Fatalf("%+v, %v", reply.Err, err)
+			}
+			svc, err := h.Service(t.Context(), "sshd")
+			switch {
+			case tt.want == "" && !errors.Is(err, fs.ErrNotExist):
+				t.Errorf("sshd is left: %+v, %v", svc, err)
+			case tt.want != "" && (err != nil || svc.Start != tt.want):
+				t.Errorf("sshd: %+v, %v; want start %s", svc, err, tt.want)
+			case tt.want != "" && (svc.State == host.ServiceRunning) != (tt.runs || tt.overSSH):
+				t.Errorf("sshd is %s", svc.State)
+			}
+			have, err := host.ReadFile(t.Context(), h, sshKeysFile, host.MaxText)
+			if text := textOf(have); err != nil || text != tt.left {
+				t.Errorf("keys that are left: %q, %v; want %q", text, err, tt.left)
+			}
+		})
+	}
+}
+
+func sshExecutor(h host.Host) *executor.Executor {
+	return executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
+}
+
+func textOf(f *host.File) string {
+	if f == nil {
+		return ""
+	}
+	return string(f.Content)
+}
+
+// TestSSHServerOutputs: a later run knows the host key.
+func TestSSHServerOutputs(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	stepstest.Applied(t, h, nil, sshServer(sshKeyA))
+	reply, err := sshExecutor(h).Check(t.Context(), executor.Request{Node: "node-1", Steps: sshServer(sshKeyA)})
+	if err != nil || len(reply.Results) != 1 ||
+		!strings.HasPrefix(reply.Results[0].Change.Outputs["host_key"], "ssh-ed25519 AAAA") {
+		t.Errorf("%+v, %v", reply.Results, err)
+	}
+}
+
+// TestPublicKey: what is not one line of a public key is refused; a private key is not shown.
+func TestPublicKey(t *testing.T) {
+	for text, want := range map[string]bool{
+		sshKeyA: true, sshKeyA + " a comment": true, sshKeyA + "\n": true,
+		"": false, "ssh-ed25519": false, "ssh-rsa" + strings.TrimPrefix(sshKeyA, "ssh-ed25519"): false,
+		sshKeyA + "\n" + sshKeyB: false, `from="10.0.0.1" ` + sshKeyA: false, "ssh-ed25519 AAAA": false,
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA": false,
+	} {
+		if have := kinds.PublicKey(text); have != want {
+			t.Errorf("%q: %v", text, have)
+		}
+	}
+}
