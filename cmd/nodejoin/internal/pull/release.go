@@ -27,9 +27,11 @@ type Release struct {
 	// Serial counts up: a node applies no release with a lower one than it has applied.
 	Serial int64     `json:"serial"`
 	Made   time.Time `json:"made"`
-	Bundle string    `json:"bundle"` // the name of the file beside the release
-	Size   int64     `json:"size"`   // bytes
-	SHA256 string    `json:"sha256"` // of the file, in lower-case hex
+	// Expires is when the release no longer counts; zero = never. Then a source that gives nothing newer is noticed.
+	Expires time.Time `json:"expires,omitzero"`
+	Bundle  string    `json:"bundle"` // the name of the file beside the release
+	Size    int64     `json:"size"`   // bytes
+	SHA256  string    `json:"sha256"` // of the file, in lower-case hex
 }
 
 const (
@@ -85,6 +87,9 @@ func open(file []byte, trusted Signers, now time.Time) (r Release, by string, er
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
 		return r, "", fmt.Errorf("what is signed is not a release of a plan: %w", err)
+	}
+	if !r.Expires.IsZero() && !now.Before(r.Expires) {
+		return r, "", fmt.Errorf("release %d expired at %s; publish a newer one", r.Serial, r.Expires.Format(time.RFC3339))
 	}
 	return r, by, r.check()
 }

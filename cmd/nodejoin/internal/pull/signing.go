@@ -27,6 +27,8 @@ type Signing struct {
 	Key    string // file of a private key of SSH
 	Plan   string // "" = the name of the bundle, without its ending; Check sets it
 	Serial int64  // 0 = the seconds since 1970
+	// Lasts is how long the release counts; 0 = without end.
+	Lasts time.Duration
 
 	key   ssh.Signer
 	agent net.Conn // of the key; nil = it is in a file
@@ -43,6 +45,8 @@ func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
 		"ssh-agent signs where it is a public key, or has a passphrase")
 	f.StringVar(&s.Plan, "plan-name", "", "with --sign: `name` by which nodes follow the plan; default that of FILE.tar")
 	f.Int64Var(&s.Serial, "serial", 0, "with --sign: `number` of the release; default the seconds since 1970")
+	f.DurationVar(&s.Lasts, "expires", 0, "with --sign: `time`, as 720h, after which nodes refuse the release; default "+
+		"never")
 	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
 }
 
@@ -59,6 +63,10 @@ func (s *Signing) Check(split bool, signers, bundle string) error {
 		return errors.New("--serial goes with --sign")
 	case s.Key != "" && !names.IsDNS(s.Plan):
 		return fmt.Errorf("--plan-name: %q cannot be the name of a plan; use a-z, 0-9, %q and %q", s.Plan, "-", ".")
+	case s.Key == "" && s.Lasts != 0:
+		return errors.New("--expires goes with --sign")
+	case s.Lasts < 0:
+		return errors.New("--expires must be a time to come, for example 720h")
 	case s.Serial < 0:
 		return errors.New("--serial must be 1 or more")
 	case s.Key != "" && split:
@@ -167,6 +175,9 @@ func (s Signing) write(bundle string) (string, Release, error) {
 		Size: size, SHA256: sum}
 	if r.Serial == 0 {
 		r.Serial = now.Unix()
+	}
+	if s.Lasts != 0 {
+		r.Expires = now.Add(s.Lasts)
 	}
 	if s.agent != nil {
 		if err := s.agent.SetDeadline(time.Now().Add(touchFor)); err != nil {

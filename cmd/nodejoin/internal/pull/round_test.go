@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,4 +47,42 @@ func TestFollowNoMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFollowExpires: a release that has expired is not applied, and a node that has it says that there is none newer.
+func TestFollowExpires(t *testing.T) {
+	s := newSite(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.publish(1, "first")
+		publish := func(serial int64) {
+			if _, r, err := signed(t, Signing{Key: s.key, Serial: serial, Lasts: time.Hour},
+				filepath.Join(s.dir, "prod.tar")); err != nil || r.Expires.Sub(r.Made) != time.Hour {
+				t.Fatalf("%+v, %v", r, err)
+			}
+		}
+		publish(2)
+		n := s.node("n")
+		time.Sleep(59 * time.Minute)
+		if code := n.round(t.Context()); code != 0 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		n.want("True", "Applied", "release 2", 2, "first")
+		time.Sleep(time.Minute)
+		if code := n.round(t.Context()); code != 1 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		n.want("False", "Refused", "release 2 expired at ", 2, "first")
+		publish(3)
+		time.Sleep(time.Hour)
+		if code := n.round(t.Context()); code != 1 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		n.want("False", "Refused", "release 3 expired at ", 2, "first")
+		s.publish(4, "next")
+		if code := n.round(t.Context()); code != 0 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		n.want("True", "Applied", "release 4", 4, "first", "next")
+	})
 }
