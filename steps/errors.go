@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"nodejoin/steps/event"
 	"nodejoin/steps/host"
@@ -41,7 +42,7 @@ func AsError(err error) *Error {
 		e.Code, e.Summary = CodeDenied, "nodejoin's own files could be another's"
 		e.Remedy = "nothing of it was read; find out who made it, and rename or remove it. nodejoin makes its folder for " +
 			"administrators alone, and again where it is missing"
-	case errors.Is(err, host.ErrNoSpace):
+	case errors.Is(err, host.ErrNoSpace), errors.Is(err, syscall.ENOSPC):
 		e.Code, e.Summary = CodeNoSpace, "disk full"
 		e.Remedy = "free space on that volume and apply again; the run goes on from this step"
 	case errors.Is(err, host.ErrUnsupported):

@@ -149,10 +149,14 @@ func (l *Lock) write(h steps.LockHolder) error {
 	}
 	path := filepath.Join(l.dir, HolderFile)
 	temp := host.TempName(path)
-	if err := os.WriteFile(temp, append(b, '\n'), 0o600); err != nil {
-		return err
+	err = os.WriteFile(temp, append(b, '\n'), 0o600)
+	if err == nil {
+		err = untilFree(func() error { return os.Rename(temp, path) })
 	}
-	return untilFree(func() error { return os.Rename(temp, path) })
+	if err != nil {
+		_ = os.Remove(temp) // of a disk that is full, it may be a part
+	}
+	return err
 }
 
 // heldBound and heldEvery say how long, and how often, a file is tried that another run reads.

@@ -112,9 +112,13 @@ func (s *agentConn) secured(ctx context.Context, done wire.Secured, err error) e
 	if !errors.As(err, &se) || ctx.Err() != nil {
 		return err
 	}
-	return &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "nodejoin's folder cannot be made",
+	ce := &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "nodejoin's folder cannot be made",
 		Detail: s.cfg.DataDir + ": " + err.Error(), Err: err,
 		Remedy: "log in as an administrator who may write there, or name another folder with data_dir"}
+	if se.Code == steps.CodeNoSpace {
+		ce.Remedy = "make room on that disk of the machine, then run the same command again"
+	}
+	return ce
 }
 
 func (s *agentConn) noStart(how string, err error) error {

@@ -160,7 +160,10 @@ func (h *fileHost) Listeners(context.Context) ([]host.Listener, error) {
 	return nil, host.ErrUnsupported
 }
 
-func (h *fileHost) FreeBytes(context.Context, string) (uint64, error) { return 1 << 40, nil }
+func (h *fileHost) FreeBytes(_ context.Context, path string) (uint64, error) { return freeBytes(path) }
+
+// freeBytes is replaced where the system can be asked.
+var freeBytes = func(string) (uint64, error) { return 1 << 40, nil }
 
 func (h *fileHost) Mkdir(ctx context.Context, path string, access host.Access) error {
 	if strings.Contains(path, "crash") {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,23 +17,30 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
+// packedSelf is the test program, plain and packed.
+var packedSelf = sync.OnceValues(func() (both struct {
+	plain []byte
+	agentbin.Packed
+}, err error) {
+	self, err := os.Executable()
+	if err == nil {
+		both.plain, err = os.ReadFile(self)
+	}
+	if err == nil {
+		both.Packed, err = agentbin.Pack(context.Background(), both.plain)
+	}
+	return both, err
+})
+
 // packedAgent is an AgentSource with the test program, plain and packed.
 func packedAgent(t *testing.T) AgentSource {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := agentbin.Pack(t.Context(), b)
+	p, err := packedSelf()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "agent")
-	for name, b := range map[string][]byte{path: b, path + agentbin.PackedSuffix: p.TGZ} {
+	for name, b := range map[string][]byte{path: p.plain, path + agentbin.PackedSuffix: p.TGZ} {
 		if err := os.WriteFile(name, b, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -35,6 +36,15 @@ func (s *sshConn) push(ctx context.Context) error {
 	alive, rest := s.watch("send the agent")
 	defer rest()
 	dest := sftpPath(s.cfg.OS, s.file.remote)
+	err = s.put(ctx, c, f, dest, size, alive)
+	if err != nil && ctx.Err() == nil {
+		return s.noRoom(c, path.Dir(dest), size, err)
+	}
+	return err
+}
+
+// put sends the agent, f of this size, to a temporary name, then to dest.
+func (s *sshConn) put(ctx context.Context, c *sftp.Client, f io.Reader, dest string, size int64, alive func()) error {
 	if err := s.makeFolder(c, path.Dir(dest)); err != nil {
 		return err
 	}
@@ -60,6 +70,35 @@ func (s *sshConn) push(ctx context.Context) error {
 		return fmt.Errorf("put the agent in place as %s: %w", s.file.remote, err)
 	}
 	return nil
+}
+
+// noRoom is the error of a push where the disk is full, for which SFTP has no error of its own; else it is err.
+func (s *sshConn) noRoom(c *sftp.Client, dir string, need int64, err error) error {
+	home, asked := c.Getwd()
+	if asked != nil {
+		return err
+	}
+	if !path.IsAbs(dir) {
+		dir = path.Join(home, dir)
+	}
+	var free uint64
+	for ; ; dir = path.Dir(dir) { // up to a folder that exists
+		st, asked := c.StatVFS(dir)
+		if asked == nil {
+			free = st.Frsize * st.Bavail
+			break
+		}
+		if dir == path.Dir(dir) {
+			return err // a server without that extension
+		}
+	}
+	if free >= uint64(need) {
+		return err
+	}
+	return &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "no room for the agent",
+		Detail: fmt.Sprintf("the disk of its folder, %s, has %.1f MB free, and the agent needs %.1f MB",
+			path.Dir(sftpPath(s.cfg.OS, s.file.remote)), float64(free)/1e6, float64(need)/1e6), Err: err,
+		Remedy: "make room on that disk of the machine, then run the same command again"}
 }
 
 // sweep removes what interrupted pushes left. Its failures do not matter.

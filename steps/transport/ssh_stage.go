@@ -48,7 +48,9 @@ func (s *sshConn) upload(ctx context.Context, artifact *Content, blob wire.Blob,
 		}
 	}
 	if !errors.Is(err, ErrDropped) {
-		_ = c.Remove(sftpPath(s.cfg.OS, temp))
+		if c, opened := s.files(ctx); opened == nil { // stageFailed has closed the former
+			_ = c.Remove(sftpPath(s.cfg.OS, temp))
+		}
 	}
 	return err
 }
