@@ -13,10 +13,11 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TestFollowNoMore: a round that waits for its turn while its file goes, as in a leave, or changes, applies nothing.
+// TestFollowNoMore: a round that waits for its turn says so on its Node. If its file goes, as in a
+// leave, or changes meanwhile, it applies nothing.
 func TestFollowNoMore(t *testing.T) {
 	for name, change := range map[string]func(file string) error{
-		"removed": os.Remove,
+		"removed": func(file string) error { return errors.Join(os.Remove(file), os.Remove(file+".state")) },
 		"changed": func(file string) error { return os.WriteFile(file, []byte("{}"), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,6 +33,8 @@ func TestFollowNoMore(t *testing.T) {
 				done := make(chan int)
 				go func() { done <- n.round(t.Context()) }()
 				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				n.want("False", "Waiting", "release 1 waits for its turn, after the node other", 0)
 				if err := change(n.Path); err != nil {
 					t.Fatal(err)
 				}

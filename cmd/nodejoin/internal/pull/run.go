@@ -35,6 +35,9 @@ const (
 // reportFor bounds how long the cluster is told the result.
 const reportFor = 30 * time.Second
 
+// shortPause is a random pause of which the cluster is not told.
+const shortPause = time.Minute
+
 // Run is one round of a node that follows a plan.
 type Run struct {
 	Path string // of its File
@@ -113,7 +116,9 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 		if err != nil {
 			return r.failed(rel, err)
 		}
-		r.Say(fmt.Sprintf("release %d is applied in %v", rel.Serial, pause.Round(time.Second)))
+		if pause > shortPause {
+			r.waiting(ctx, rel, "a random pause of "+pause.Round(time.Minute).String())
+		}
 		if err := wait.Pause(ctx, pause); err != nil {
 			return r.failed(rel, err)
 		}
@@ -151,7 +156,8 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 		return r.failed(rel, err)
 	}
 	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say,
-		stands: func() bool { return r.file.stands(r.Path) }}
+		stands: func() bool { return r.file.stands(r.Path) },
+		waits:  func(ctx context.Context, what string) { r.waiting(ctx, rel, what) }}
 	letGo, waits, err := t.take(ctx)
 	if err != nil {
 		return r.failed(rel, &fetchedError{err})
@@ -210,6 +216,13 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 // waits is the result of a round that applies nothing yet.
 func (r *Run) waits(rel Release, what string) Result {
 	return Result{Waiting, rel.Serial, fmt.Sprintf("release %d waits for %s", rel.Serial, what)}
+}
+
+// waiting says for what a round waits, before it goes on.
+func (r *Run) waiting(ctx context.Context, rel Release, what string) {
+	if err := r.report(ctx, r.waits(rel, what)); err != nil {
+		r.Say("the machine does not have this result: " + err.Error())
+	}
 }
 
 // failed is the result of a round in which nothing was changed.

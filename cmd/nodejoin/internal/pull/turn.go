@@ -16,6 +16,8 @@ type turn struct {
 	file   *File
 	serial int64
 	say    func(string)
+	// waits is told once, when others come first.
+	waits  func(ctx context.Context, what string)
 	stands func() bool // the file of the run is still what it was
 }
 
@@ -62,10 +64,12 @@ func (t turn) take(ctx context.Context) (letGo func(), waits string, err error) 
 			return nil, "its window", nil
 		case time.Now().After(end) || !t.file.mayApply(time.Now()):
 			return nil, waits, nil
+		case said == "":
+			t.waits(ctx, "its turn, after "+waits)
 		case waits != said:
-			said = waits
 			t.say("waiting for " + waits)
 		}
+		said = waits
 		if err := wait.Pause(ctx, lookEvery); err != nil {
 			return nil, "", err
 		}
