@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/host"
 	"nodejoin/steps/selftest"
@@ -32,6 +33,8 @@ const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST]]
                                          with the sha256 of this file, make the folder private first
        nodejoin-agent become METHOD DATA [password]
                                          serve with root's rights, by sudo or doas
+       nodejoin-agent receive DATA DIGEST SIZE
+                                         write parts of an artifact, which come over standard input
        nodejoin-agent supervise ARGS...  run a program as a service
        nodejoin-agent node ARGS...       keep the node in order, as a service
        nodejoin-agent version [--digest] print the version, or the sha256 of this file
@@ -49,6 +52,8 @@ func run(args []string) int {
 		return fail(serve(args[1:]))
 	case args[0] == "become" && (len(args) == 3 || len(args) == 4 && args[3] == "password"):
 		return fail(become(args[1], args[2], len(args) == 4))
+	case args[0] == "receive" && len(args) == 4:
+		return fail(receive(args[1:]))
 	case args[0] == "supervise":
 		return supervised(args[1:])
 	case args[0] == "node":
@@ -117,6 +122,21 @@ func serve(args []string) error {
 		return nil
 	}
 	return err
+}
+
+// receive writes parts of an artifact.
+func receive(args []string) error {
+	data, err := hex.DecodeString(args[0])
+	if err != nil {
+		return fmt.Errorf("receive: %q is not a folder in hex", args[0])
+	}
+	size, err := strconv.ParseInt(args[2], 10, 64)
+	if err != nil {
+		return err
+	}
+	algorithm := steps.DigestAlgorithm(args[1])
+	dataDir, _, _ := strings.Cut(string(data), "\n")
+	return agent.Receive(os.Stdin, runtime.GOOS, dataDir, wire.Blob{Algorithm: algorithm, Digest: args[1], Size: size})
 }
 
 func version() string {

@@ -114,6 +114,11 @@ func (a agentFile) serve() string {
 	return program + " serve " + hex.EncodeToString([]byte(a.data))
 }
 
+// receive is the command line that has the agent's program write parts of an artifact.
+func (a agentFile) receive(digest string, size int64) string {
+	return fmt.Sprintf("%s receive %s %s %d", a.remote, hex.EncodeToString([]byte(a.data)), digest, size)
+}
+
 // line is the command line that starts the agent.
 func (a agentFile) line(b *Become) string {
 	switch {

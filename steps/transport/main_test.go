@@ -36,6 +36,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 5 && os.Args[1] == "receive" {
+		data, err := hex.DecodeString(os.Args[2])
+		size, err2 := strconv.ParseInt(os.Args[4], 10, 64)
+		blob := wire.Blob{Algorithm: steps.DigestAlgorithm(os.Args[3]), Digest: os.Args[3], Size: size}
+		if err := errors.Join(err, err2, agent.Receive(os.Stdin, "linux", string(data), blob)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	// the ignored goroutines never end; the second one is of winrmtest
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor"),
 		goleak.IgnoreAnyFunction("github.com/jcmturner/gokrb5/v8/service.GetReplayCache.func1.1"))

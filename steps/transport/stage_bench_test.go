@@ -1,13 +1,17 @@
 package transport
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"nodejoin/steps/transport/sshtest"
 )
 
-// BenchmarkStage sends the 171 MB that a join takes to a machine, over loopback: by SFTP; fetched by the machine over
-// WinRM; and in parts through WinRM's shell.
+// BenchmarkStage sends the 171 MB that a join takes to a machine, over loopback, which answers at once or after 50 ms:
+// by SFTP; fetched by the machine over WinRM; and in parts through WinRM's shells.
 func BenchmarkStage(b *testing.B) {
 	src := artifact(b, 171e6)
 	var files Contents
@@ -30,23 +34,33 @@ func BenchmarkStage(b *testing.B) {
 			}
 		}
 	}
-	b.Run("SFTP", func(b *testing.B) {
-		m := newMachine(b)
-		m.place(b)
-		send(b, m.dial(b, m.config(m.addr)), m.dir)
-	})
-	winrm := func(b *testing.B) (*winrmMachine, Conn) {
-		m := newWinRM(b)
-		m.place(b)
-		return m, m.dial(b, m.config(m.Addr))
+	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
+		far := func(b *testing.B, addr string) string {
+			if delay == 0 {
+				return addr
+			}
+			return sshtest.NewProxy(b, addr, delay/2).Addr
+		}
+		winrm := func(b *testing.B) (*winrmMachine, Conn) {
+			m := newWinRM(b)
+			m.place(b)
+			return m, m.dial(b, m.config(far(b, m.Addr)))
+		}
+		b.Run(fmt.Sprintf("SFTP, %s", delay), func(b *testing.B) {
+			m := newMachine(b)
+			m.place(b)
+			send(b, m.dial(b, m.config(far(b, m.addr))), m.dir)
+		})
+		if delay == 0 { // what is fetched does not go through the link that delays
+			b.Run("fetched", func(b *testing.B) {
+				m, conn := winrm(b)
+				send(b, conn, filepath.Join(m.drive, "data"))
+			})
+		}
+		b.Run(fmt.Sprintf("in parts, %s", delay), func(b *testing.B) {
+			m, conn := winrm(b)
+			conn.(*winrmConn).unreached = true
+			send(b, conn, filepath.Join(m.drive, "data"))
+		})
 	}
-	b.Run("fetched", func(b *testing.B) {
-		m, conn := winrm(b)
-		send(b, conn, filepath.Join(m.drive, "data"))
-	})
-	b.Run("in parts", func(b *testing.B) {
-		m, conn := winrm(b)
-		conn.(*winrmConn).unreached = true
-		send(b, conn, filepath.Join(m.drive, "data"))
-	})
 }

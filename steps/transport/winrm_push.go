@@ -75,8 +75,14 @@ func (s *winrmConn) upload(ctx context.Context, c *Content, blob wire.Blob, stat
 	return nil
 }
 
-// parts sends an artifact through the agent.
+// parts sends an artifact through WinRM: a large one to programs of its own, over connections of their own, as each
+// has one message under way; a small one, or where the machine starts no more programs, through the agent.
 func (s *winrmConn) parts(ctx context.Context, u *upload) error {
+	if n := (u.blob.Size - u.from) / wsman.Chunk; n >= fewParts {
+		if all := s.receivers(ctx, u); len(all) > 0 {
+			return s.spread(ctx, u, all)
+		}
+	}
 	part := wire.BlobPart{Blob: u.blob, Offset: u.from, Data: make([]byte, chunk)}
 	for first := true; first || part.Offset < u.blob.Size; first = false { // an empty one is a part, too
 		n, err := io.ReadFull(u.meter, part.Data[:min(chunk, u.blob.Size-part.Offset)])

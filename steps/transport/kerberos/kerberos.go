@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -17,6 +18,7 @@ import (
 
 // Client is a user. Its requests to a KDC are bounded by some seconds for each KDC of the realm.
 type Client struct {
+	mu      sync.Mutex // a token at a time
 	of      *client.Client
 	service string // "HTTP/win-1.example.com"
 }
@@ -41,13 +43,13 @@ func New(user, password, host string) (*Client, error) {
 		return nil, fmt.Errorf("%q has no realm, and %s has no default_realm", user, file)
 	case password != "":
 		of := client.NewWithPassword(name, realm, password, conf, client.DisablePAFXFAST(true))
-		return &Client{of, service}, nil
+		return &Client{of: of, service: service}, nil
 	}
 	of, err := fromCache(name+"@"+realm, conf)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{of, service}, nil
+	return &Client{of: of, service: service}, nil
 }
 
 // fromCache is the client of a user whose tickets are in a file.
@@ -76,6 +78,8 @@ func fromCache(user string, conf *config.Config) (c *client.Client, err error) {
 
 // Token is what logs a connection to the server in. It counts once.
 func (c *Client) Token() (token []byte, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	defer caught(&err, "the KDC")
 	s := spnego.SPNEGOClient(c.of, c.service)
 	if err := s.AcquireCred(); err != nil {

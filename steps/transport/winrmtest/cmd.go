@@ -19,7 +19,7 @@ import (
 
 // Cmd stands in for cmd.exe in a folder of this machine, the home folder of the user: it takes mkdir, rmdir, move /y,
 // del /f /q, dir /b, type, exit, tar.exe, curl.exe and certutil.exe, each as nodejoin uses it, joined as Joined does,
-// and runs programs with "serve FOLDER". drive is the folder that C: is there.
+// and runs agents with "serve FOLDER" and "receive FOLDER DIGEST SIZE". drive is the folder that C: is there.
 func Cmd(home, drive string) Run {
 	one := single(home, drive)
 	var run Run
@@ -144,10 +144,12 @@ func single(home, drive string) Run {
 			return fail(err)
 		}
 		data := strings.ReplaceAll(strings.Replace(string(folder), "C:", drive, 1), `\`, "/")
-		if _, err := os.Stat(path(m[1][:len(m[1])-len(" serve")])); err != nil {
+		agent, mode, _ := strings.Cut(m[1], " ")
+		if _, err := os.Stat(path(agent)); err != nil {
 			return fail(fmt.Errorf("The system cannot find the path specified.")) //nolint:staticcheck // as cmd.exe
 		}
-		cmd := exec.CommandContext(ctx, path(strings.TrimSuffix(m[1], " serve")), "serve", hex.EncodeToString([]byte(data)))
+		args := append([]string{mode, hex.EncodeToString([]byte(data))}, rest[1:]...)
+		cmd := exec.CommandContext(ctx, path(agent), args...) //nolint:gosec // as cmd.exe
 		cmd.Dir = home
 		return program(ctx, cmd, in, out, errs)
 	}
@@ -155,7 +157,8 @@ func single(home, drive string) Run {
 
 var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|exit|` +
 	`tar\.exe -xozmf - -C|tar\.exe -xozmf|certutil\.exe -hashfile|` +
-	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe serve) (\S+(?: \S+| -C \S+)?)$`)
+	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe (?:serve|receive)) ` +
+	`(\S+(?: \S+| -C \S+| [0-9a-f]+ \d+)?)$`)
 
 // program runs a program to its end. It is killed where ctx ends, as by the end of a shell.
 func program(ctx context.Context, cmd *exec.Cmd, in io.Reader, out, errs io.Writer) int {

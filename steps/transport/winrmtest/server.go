@@ -47,6 +47,9 @@ type Server struct {
 	// Keytab is the file with the keys of a server that takes Kerberos, too; "" = it does not.
 	Keytab string
 
+	// MaxShells is how many shells may be open; 0 = any number.
+	MaxShells int
+
 	plain  bool // HTTP: messages must be sealed
 	run    Run
 	silent atomic.Bool
@@ -248,8 +251,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 }
 
 func (s *Server) soap(w http.ResponseWriter, r *http.Request, body []byte) {
-	var e envelope
-	switch err := xml.Unmarshal(body, &e); { //nolint:gosec // into strings only
+	e, err := read(body)
+	switch {
 	case err != nil || e.Message == "" || e.To == "" || e.Action == "":
 		fault(w, "wsa:MessageInformationHeaderRequired", "2150858831", "the message cannot be read")
 		return
@@ -292,6 +295,24 @@ func (s *Server) soap(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
+// read parses a message. It parses much input by itself: package xml takes longer for it than all of the rest does.
+func read(body []byte) (e envelope, err error) {
+	const end = "</rsp:Stream>"
+	from, to := -1, bytes.Index(body, []byte(end))
+	if len(body) > 64<<10 && to > 0 {
+		from = bytes.LastIndexByte(body[:to], '>')
+	}
+	if from < 0 || bytes.Contains(body[to+len(end):], []byte(end)) {
+		return e, xml.Unmarshal(body, &e) //nolint:gosec // into strings only
+	}
+	text := string(body[from+1 : to])
+	err = xml.Unmarshal(append(body[:from+1:from+1], body[to:]...), &e) //nolint:gosec // into strings only
+	if err == nil && len(e.Send) == 1 {
+		e.Send[0].Text = text
+	}
+	return e, err
+}
+
 func (s *Server) create(w http.ResponseWriter, e envelope) {
 	if e.Shell == nil || e.Shell.In != "stdin" || e.Shell.Out != "stdout stderr" {
 		fault(w, "w:SchemaValidationError", "2150858817", "the streams are not those of a shell")
@@ -304,8 +325,16 @@ func (s *Server) create(w http.ResponseWriter, e envelope) {
 	sh.ctx, sh.end = context.WithCancel(context.Background())
 	sh.idle = time.AfterFunc(sh.idleFor, func() { s.drop(sh) })
 	s.mu.Lock()
-	s.shells[sh.id] = sh
+	full := s.MaxShells > 0 && len(s.shells) >= s.MaxShells
+	if !full {
+		s.shells[sh.id] = sh
+	}
 	s.mu.Unlock()
+	if full { // ERROR_WSMAN_QUOTA_MAX_SHELLS_PPQ
+		s.drop(sh)
+		fault(w, "w:QuotaLimit", "2150859173", "The maximum number of concurrent shells for this user has been exceeded.")
+		return
+	}
 	reply(w, e, fmt.Sprintf(`<x:ResourceCreated><a:Address>https://winrm.test/wsman</a:Address><a:ReferenceParameters>`+
 		`<w:ResourceURI>%s/cmd</w:ResourceURI><w:SelectorSet><w:Selector Name="ShellId">%s</w:Selector></w:SelectorSet>`+
 		`</a:ReferenceParameters></x:ResourceCreated><rsp:Shell><rsp:ShellId>%s</rsp:ShellId></rsp:Shell>`,

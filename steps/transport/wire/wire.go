@@ -108,6 +108,10 @@ type BlobState struct {
 	PartSHA256 string `json:"part_sha256,omitempty"`
 }
 
+// FrameHead is how many bytes are before those of a part of an artifact that is not in a message: the offset (8 bytes)
+// and the length (4), most significant byte first.
+const FrameHead = 12
+
 // InFlight is how many bytes at the end of a file may have gaps after its transfer was cut: they are written in any
 // order.
 const InFlight = 4 << 20

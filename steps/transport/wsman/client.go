@@ -62,6 +62,8 @@ type Client struct {
 	cfg   Config
 	url   string
 	lanes []*lane
+	// forked: it has one lane.
+	forked bool
 }
 
 type lane struct {
@@ -123,12 +125,19 @@ func (c Config) verify(s tls.ConnectionState, host string) error {
 	return nil
 }
 
+// Fork returns a client of the same machine that has one connection of its own, and closes nothing else.
+func (c *Client) Fork() *Client {
+	f := New(c.cfg)
+	f.lanes, f.forked = f.lanes[:1], true
+	return f
+}
+
 // Close ends the connections. A request under way must be ended by its context.
 func (c *Client) Close() {
 	for _, l := range c.lanes {
 		l.http.CloseIdleConnections()
 	}
-	if c.cfg.Kerberos != nil {
+	if c.cfg.Kerberos != nil && !c.forked {
 		c.cfg.Kerberos.Close()
 	}
 }
@@ -138,7 +147,7 @@ const maxReply = 4 << 20
 
 // do sends a request over a lane and returns its reply. It logs in where the machine asks for that.
 func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) {
-	l := c.lanes[lane]
+	l := c.lanes[min(lane, len(c.lanes)-1)]
 	l.busy.Lock()
 	defer l.busy.Unlock()
 	exchange := c.plain

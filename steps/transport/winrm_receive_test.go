@@ -1,0 +1,146 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"nodejoin/steps/transport/agent"
+	"nodejoin/steps/transport/sshtest"
+	"nodejoin/steps/transport/winrmtest"
+	"nodejoin/steps/transport/wire"
+)
+
+// TestWinRMReceivers: a large artifact goes to as many programs as the machine starts, and their shells end with it;
+// where it starts none, it goes through the agent.
+func TestWinRMReceivers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		shells int // most that the machine opens; 0 = any number
+		want   int64
+	}{"all": {0, mostReceivers}, "some": {3, 2}, "none": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			var started atomic.Int64
+			m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+				return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+					if strings.Contains(line, " receive ") {
+						started.Add(1)
+					}
+					return run(ctx, line, in, out, errs)
+				}
+			})
+			m.MaxShells = tt.shells
+			m.place(t)
+			var made calls
+			c := m.config(m.Addr)
+			c.Bounds = made.bound
+			conn := m.dial(t, c)
+			conn.(*winrmConn).unreached = true
+			src := artifact(t, 5<<20+7)
+			last := int64(0)
+			if err := stage(t.Context(), conn, src, func(done, _ int64) { last = done }); err != nil {
+				t.Fatal(err)
+			}
+			m.wantStaged(t, src)
+			if started.Load() != tt.want || (made.count(wire.MethodBlobPart) > 0) != (tt.want == 0) || last != 5<<20+7 {
+				t.Errorf("%d programs, %d parts through the agent, progress %d; want %d programs", started.Load(),
+					made.count(wire.MethodBlobPart), last, tt.want)
+			}
+			if n := m.Shells(); n != 1 {
+				t.Errorf("%d shells are open, want that of the agent", n)
+			}
+		})
+	}
+}
+
+// TestWinRMReceiverFails: what a program that cannot write says is the error, and the connection goes on.
+func TestWinRMReceiverFails(t *testing.T) {
+	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+			if strings.Contains(line, " receive ") {
+				_, _ = io.WriteString(errs, "there is not enough space on the disk\r\n")
+				return 1
+			}
+			return run(ctx, line, in, out, errs)
+		}
+	})
+	m.place(t)
+	conn := m.dial(t, m.config(m.Addr))
+	conn.(*winrmConn).unreached = true
+	err := stage(t.Context(), conn, artifact(t, 5<<20), nil)
+	if err == nil || errors.Is(err, ErrDropped) || !strings.Contains(err.Error(), "not enough space") {
+		t.Fatalf("%v, want what the program says", err)
+	}
+	small := artifact(t, 1000)
+	if err := stage(t.Context(), conn, small, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.wantStaged(t, small)
+}
+
+// TestWinRMReceiversCut: a connection that is lost meanwhile is ErrDropped, and the next one sends the artifact.
+func TestWinRMReceiversCut(t *testing.T) {
+	m := newWinRM(t)
+	m.place(t)
+	p := sshtest.NewProxy(t, m.Addr, 0)
+	src := artifact(t, 20<<20)
+	conn := m.dial(t, m.config(p.Addr))
+	conn.(*winrmConn).unreached = true
+	err := stage(t.Context(), conn, src, func(done, _ int64) {
+		if done > 8<<20 {
+			p.Cut()
+		}
+	})
+	if !errors.Is(err, ErrDropped) {
+		t.Fatalf("%v, want ErrDropped", err)
+	}
+	_ = conn.Close()
+	conn = m.dial(t, m.config(m.Addr))
+	conn.(*winrmConn).unreached = true
+	if err := stage(t.Context(), conn, src, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.wantStaged(t, src)
+}
+
+// TestReceive: parts are written where they belong, in any order; what is not a part of the artifact is refused.
+func TestReceive(t *testing.T) {
+	part := func(at uint64, text string) string {
+		head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, at), uint32(len(text)))
+		return string(head) + text
+	}
+	digest := strings.Repeat("a", 64)
+	for name, tt := range map[string]struct{ before, in, want, refused string }{
+		"in any order":  {"", part(3, "def") + part(0, "abc"), "abcdef", ""},
+		"nothing":       {"abc", "", "abc", ""},
+		"too long":      {"abcdefghi", part(0, "x"), "xbcdef", ""},
+		"past the end":  {"", part(4, "xyz"), "", "not a part"},
+		"before it":     {"", part(1<<63, "x"), "", "not a part"},
+		"cut in a head": {"", part(0, "abc")[:5], "", "unexpected EOF"},
+		"cut in bytes":  {"", part(0, "abc")[:14], "", "unexpected EOF"},
+		"too large":     {"", part(0, "abc")[:8] + "\xff\xff\xff\xff", "", "not a part"},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(agent.BlobDir("linux", dir), digest+".part")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if tt.before != "" {
+			writeText(t, path, tt.before)
+		}
+		err := agent.Receive(strings.NewReader(tt.in), "linux", dir, wire.Blob{Algorithm: "sha256", Digest: digest, Size: 6})
+		have, _ := os.ReadFile(path)
+		if string(have) != tt.want || (err == nil) != (tt.refused == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.refused) {
+			t.Errorf("%s: the file has %q, %v; want %q, %q", name, have, err, tt.want, tt.refused)
+		}
+	}
+	if agent.Receive(strings.NewReader(""), "linux", t.TempDir(), wire.Blob{Algorithm: "sha256", Digest: "../x"}) == nil {
+		t.Error("a name that is not a digest is accepted")
+	}
+}
