@@ -71,6 +71,13 @@ func newBed(ctx context.Context, t *testing.T, cluster *controlplane.Cluster) *b
 // newBedWith is newBed for a machine with other options than the default.
 func newBedWith(ctx context.Context, t *testing.T, cluster *controlplane.Cluster, o wine.Options) *bed {
 	t.Helper()
+	return newBedOf(ctx, t, cluster, o, wine.Start)
+}
+
+// newBedOf is newBedWith for a machine that start makes.
+func newBedOf(ctx context.Context, t *testing.T, cluster *controlplane.Cluster, o wine.Options,
+	start func(context.Context, wine.Options) (*wine.Host, error)) *bed {
+	t.Helper()
 	b := &bed{t: t, cluster: cluster, dir: t.TempDir()}
 	ip, err := hns.NodeIP()
 	if err != nil {
@@ -86,7 +93,7 @@ func newBedWith(ctx context.Context, t *testing.T, cluster *controlplane.Cluster
 	}
 	t.Cleanup(b.network.Close)
 	o.Components, o.Dir, o.HNSPort = componentSet(t), b.dir, b.network.Port()
-	if b.host, err = wine.Start(ctx, o); err != nil {
+	if b.host, err = start(ctx, o); err != nil {
 		t.Fatal(err)
 	}
 	b.network.OnSwitch(b.host.SetSwitch)

@@ -76,10 +76,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err := h.keys(); err != nil {
 		return nil, err
 	}
-	if o.HNSPort != 0 {
-		if err := os.WriteFile(h.Path(`C:\windows\hns-stand-in.port`), []byte(strconv.Itoa(o.HNSPort)), 0o644); err != nil {
-			return nil, err
-		}
+	if err := h.findHNS(); err != nil {
+		return nil, err
 	}
 	err = h.speakKorean(ctx)
 	if err == nil {
@@ -89,6 +87,32 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		return nil, errors.Join(err, h.Stop())
 	}
 	return h, nil
+}
+
+// Copy copies the disk of this machine, which must be down, and boots it as another machine, with keys of its own. The
+// SSH server of both has the same port: only one may be up.
+func (h *Host) Copy(ctx context.Context, o Options) (*Host, error) {
+	c := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), User: h.User,
+		Addr: h.Addr, dir: o.Dir, opts: o}
+	out, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", h.Prefix, c.Prefix).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("copy the prefix: %w: %s", err, out)
+	}
+	if err := errors.Join(c.keys(), c.findHNS()); err != nil {
+		return nil, err
+	}
+	if err := c.Boot(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// findHNS has the machine find its HNS.
+func (h *Host) findHNS() error {
+	if h.opts.HNSPort == 0 {
+		return nil
+	}
+	return os.WriteFile(h.Path(`C:\windows\hns-stand-in.port`), []byte(strconv.Itoa(h.opts.HNSPort)), 0o644)
 }
 
 // speakKorean gives things of a Korean machine their names. Wine takes locale and code page from each process's

@@ -1,0 +1,249 @@
+package acceptance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"nodejoin/examples/acceptance/internal/wine"
+)
+
+// Parts of a first boot on Windows.
+const (
+	bakedNode     = "baked-win"
+	firstBootTask = `C:\windows\tasks-stand-in\nodejoin-first-boot` // of oscommands
+	firstBootDir  = `C:\ProgramData\nodejoin-first-boot`
+	firstBootLog  = firstBootDir + ".log"
+	keyFile       = `C:\ProgramData\ssh\ssh_host_ed25519_key`
+)
+
+// winSecret is in a file of the plan that no image has.
+const winSecret = `
+step "file" "password" {
+  path      = "C:\\app\\password"
+  content   = "` + bakedSecret + `"
+  sensitive = true
+}
+`
+
+// TestFirstBootWindows: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the
+// machine. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and has keys of its own.
+// Wine has no network of its own for each machine, so they are up one after the other.
+func TestFirstBootWindows(t *testing.T) {
+	ctx, cancel := bounded(t, 10*time.Minute)
+	defer cancel()
+	image := newBed(ctx, t, startCluster(ctx, t))
+	image.wantBaked(ctx)
+	site := t.TempDir()
+	program := filepath.Join(site, "nodejoin.exe")
+	if err := os.Link(nodejoin(t, "windows"), program); err != nil {
+		t.Fatal(err)
+	}
+	from := serveFolder(ctx, t, "127.0.0.1", site)
+	keys := map[string][]byte{}
+	for i, format := range []string{"cloudbase-init", "ec2launch"} {
+		t.Run(format, func(t *testing.T) {
+			name := fmt.Sprintf("win-%d", i+1)
+			b := newBedOf(ctx, t, image.cluster, wine.Options{}, image.host.Copy)
+			b.playWindows(ctx)
+			args := b.bootPlan(map[string]string{name: "127.0.0.1"})
+			bundle, data := filepath.Join(site, name+".tar"), filepath.Join(b.dir, "user-data")
+			for _, call := range [][]string{append([]string{"lock"}, args...),
+				append([]string{"bundle", "--no-images", "-o", bundle}, args...),
+				{"user-data", bundle, name, "--for", "autounattend", "--from", from, "--program", program, "-o", data + ".xml"},
+				{"user-data", bundle, name, "--for", format, "--from", from, "--program", program, "-o", data}} {
+				released(t).must(ctx, t, call...)
+			}
+			b.firstBoot(ctx, format, data)
+			b.wantReady(ctx, name)
+			b.wantKeysPrivate()
+			wantNothing(ctx, t, args)
+			for _, path := range []string{`C:\var\lib\kubelet\pki\kubelet-client-current.pem`,
+				tokenFolder + `\flannel.token`, tokenFolder + `\kube-proxy.token`} {
+				now := b.read(path)
+				if bytes.Equal(now, keys[path]) || len(now) < 32 {
+					t.Errorf("%s: %d bytes, those of the other copy: %v", path, len(now), bytes.Equal(now, keys[path]))
+				}
+				keys[path] = now
+			}
+			b.withoutTraces(bakedNode)
+		})
+	}
+}
+
+// wantBaked makes an image of the machine, which is down afterwards.
+func (b *bed) wantBaked(ctx context.Context) {
+	b.t.Helper()
+	host, err := os.ReadFile(b.host.Path(`C:\windows\ssh_host_key`))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(b.host.Path(keyFile)), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.host.Path(keyFile), host, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	args := b.bootPlan(map[string]string{bakedNode: "127.0.0.1"})
+	out := released(b.t).must(ctx, b.t, append([]string{"bake", "--auto-approve"}, args...)...)
+	if !strings.Contains(out, bakedNode+" is ready to be an image.") ||
+		!strings.Contains(out, "a host key of SSH ("+keyFile+")") {
+		b.t.Fatalf("bake:\n%s", out)
+	}
+	b.t.Logf("bake:\n%s", tail(out))
+	if err := b.host.Stop(); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Remove(b.host.Path(`C:\windows\ssh_host_key`)); err != nil { // of the test's own server
+		b.t.Fatal(err)
+	}
+	b.withoutTraces(bakedNode, bakedSecret, strings.Split(string(host), "\n")[2])
+}
+
+// withoutTraces searches the disk of the machine, with its registry, for texts in UTF-8 and UTF-16.
+func (b *bed) withoutTraces(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		if err := withoutText(b.host.Prefix, text); err != nil {
+			b.t.Errorf("%q of the baked machine: %v", text, err)
+		}
+	}
+}
+
+// bootPlan is the example plan with its values beside it, so that a bundle has them, and returns its folder.
+func (b *bed) bootPlan(hosts map[string]string) (args []string) {
+	b.t.Helper()
+	v := b.variables(b.host.Port())
+	v.Hosts = hosts
+	text, err := json.Marshal(v)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	values := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &values); err != nil {
+		b.t.Fatal(err)
+	}
+	var file strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&file, "%s = %s\n", name, values[name])
+	}
+	dir := planWith(b.t)
+	for name, text := range map[string]string{"bed.auto.joinvars": file.String(), "secret.join.hcl": winSecret} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return []string{dir}
+}
+
+// playWindows gives the machine programs of Windows that Wine lacks.
+func (b *bed) playWindows(ctx context.Context) {
+	b.t.Helper()
+	program := goBuildIn(b.t, filepath.Join(repository(b.t), "examples", "acceptance"), "windows", "oscommands.exe",
+		"build", "./oscommands")
+	for _, name := range []string{"curl", "certutil", "schtasks"} {
+		at := b.host.Path(`C:\windows\system32\` + name + ".exe")
+		if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+			b.t.Fatal(err)
+		}
+		b.copyIn(program, `C:\windows\system32\`+name+".exe")
+		b.reg(ctx, "add", `HKCU\Software\Wine\DllOverrides`, "/v", name+".exe", "/d", "native", "/f")
+	}
+}
+
+// firstBoot runs user data as its program does, and then what it has put into the task scheduler.
+func (b *bed) firstBoot(ctx context.Context, format, data string) {
+	b.t.Helper()
+	text, err := os.ReadFile(data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	// Both write the script to a file and run that by cmd.exe.
+	script, at := text, `C:\windows\temp\user-data.cmd`
+	if format == "ec2launch" {
+		var file struct {
+			Tasks []struct {
+				Inputs []struct{ Type, Content string }
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil || len(file.Tasks) != 1 || len(file.Tasks[0].Inputs) != 1 ||
+			file.Tasks[0].Inputs[0].Type != "batch" {
+			b.t.Fatalf("%v\n%s", err, text)
+		}
+		script, at = []byte(file.Tasks[0].Inputs[0].Content), `C:\windows\temp\UserScript.bat`
+	}
+	if err := os.WriteFile(b.host.Path(at), script, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	if out, err := b.host.Run(ctx, "cmd.exe", "/c", at); err != nil {
+		b.t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Remove(b.host.Path(at)); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := os.Stat(b.host.Path(firstBootTask + ".run")); err != nil {
+		b.t.Fatalf("the task is not started: %v", err)
+	}
+	b.wantInAnswerFile(data + ".xml")
+	out, err := b.host.Run(ctx, "cmd.exe", "/c", string(b.read(firstBootTask)))
+	log := b.read(firstBootLog)
+	noSecret(b.t, "the first boot", log)
+	if err != nil || !bytes.Contains(log, []byte("ok kubelet ")) || inImage.Match(log) {
+		b.t.Fatalf("%v: %s\n%s", err, out, log)
+	}
+	// Wine's cmd.exe keeps the file that it reads open, so that the folder stays, empty.
+	left, err := os.ReadDir(b.host.Path(firstBootDir))
+	_, task := os.Stat(b.host.Path(firstBootTask))
+	if len(left) > 0 || err != nil && !os.IsNotExist(err) || !os.IsNotExist(task) {
+		b.t.Errorf("after the first boot: %v, %v, the task: %v", left, err, task)
+	}
+}
+
+// wantInAnswerFile checks that the answer file of Windows Setup writes the same script for the task: PowerShell, which
+// takes it out of the file, does not run here.
+func (b *bed) wantInAnswerFile(name string) {
+	b.t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var answers struct{ Extensions string }
+	if err := xml.Unmarshal(text, &answers); err != nil {
+		b.t.Fatal(err)
+	}
+	task := strings.ReplaceAll(string(b.read(firstBootDir+`\run.cmd`)), "\r", "")
+	if !strings.Contains(answers.Extensions, "@'\n"+task+"'@\n") {
+		b.t.Errorf("the answer file has another task than\n%s", task)
+	}
+}
+
+// wantReady checks that the node has joined and is ready.
+func (b *bed) wantReady(ctx context.Context, name string) {
+	b.t.Helper()
+	n, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}) {
+		b.t.Errorf("%s is not Ready: %+v", name, n.Status.Conditions)
+	}
+	nodes, err := b.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == bakedNode }) {
+		b.t.Errorf("the baked machine has joined, or %v", err)
+	}
+}
