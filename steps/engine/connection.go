@@ -30,6 +30,16 @@ const reconnectFor = 2 * time.Minute
 func (h *hostRun) reconnect(ctx context.Context, cause error, state string) error {
 	h.disconnect()
 	h.state("reconnecting", cause.Error())
+	var err error
+	h.awaits(func() { err = h.connectAgain(ctx) })
+	if err == nil {
+		h.state(state, "")
+	}
+	return err
+}
+
+// connectAgain connects, and locks the host if it was locked, for up to reconnectFor.
+func (h *hostRun) connectAgain(ctx context.Context) error {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 200*time.Millisecond, 10*time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -48,9 +58,6 @@ func (h *hostRun) reconnect(ctx context.Context, cause error, state string) erro
 		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(reconnectFor))
-	if err == nil {
-		h.state(state, "")
-	}
 	return err
 }
 

@@ -120,7 +120,10 @@ func (h rebooting) run(ctx context.Context) {
 	if err == nil {
 		h.lostMutations, h.connMutations = h.lostMutations+h.connMutations, 0
 		h.sum.Mutations = h.lostMutations
-		err = h.phase(ctx, "boot", func() error { return h.await(ctx) })
+		err = h.phase(ctx, "boot", func() (err error) {
+			h.awaits(func() { err = h.await(ctx) })
+			return err
+		})
 	}
 	if err == nil {
 		h.booted = time.Now()

@@ -74,6 +74,7 @@ type hostRun struct {
 	booted     time.Time // when this run has seen the machine back from its reboot; zero = not rebooted
 	holds      bool      // the host is to be locked as long as this run changes it
 	lockNext   bool      // the next call, an apply, takes that lock
+	awaited    bool      // the run waits for the host to answer (awaits)
 	parked     bool      // the connection was ended after the check; the host answered
 	// goesDown is the step by which RebootSelf reboots this machine; nil = it does not.
 	goesDown *steps.Spec
@@ -178,17 +179,27 @@ func (h *hostRun) state(state, detail string) {
 	h.emit(event.HostState{Host: h.node.Name, State: state, Detail: detail})
 }
 
-func (h *hostRun) connect(ctx context.Context) error {
+func (h *hostRun) connect(ctx context.Context) (err error) {
 	if h.conn != nil {
 		return nil
 	}
 	h.state("connecting", "")
-	c, err := h.opt.Connect(ctx, h.node)
+	h.awaits(func() { h.conn, err = h.opt.Connect(ctx, h.node) })
 	if err != nil {
-		return err
+		h.conn = nil
 	}
-	h.conn = c
-	return nil
+	return err
+}
+
+// awaits runs f, which waits for the host to answer. Others are worked on meanwhile (slots.lend).
+func (h *hostRun) awaits(f func()) {
+	if h.awaited {
+		f()
+		return
+	}
+	h.awaited = true
+	defer func() { h.awaited = false }()
+	h.slots.lend(f)
 }
 
 func (h *hostRun) disconnect() {

@@ -51,3 +51,32 @@ func TestSlots(t *testing.T) {
 		})
 	}
 }
+
+// TestSlotsOfSlowHosts: if all that began are slow, more may begin before one of them is done.
+func TestSlotsOfSlowHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(10, func() bool { return true })
+		start := time.Now()
+		var last time.Duration
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for i := range 100 {
+			s.take()
+			wait.Go(func() {
+				defer s.give()
+				if i < 10 {
+					time.Sleep(time.Hour)
+					return
+				}
+				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				last = time.Since(start)
+			})
+		}
+		wait.Wait()
+		if last > 15*time.Second {
+			t.Errorf("the last of the others was done after %v", last)
+		}
+	})
+}
