@@ -38,7 +38,7 @@ func (s scale) apply(ctx context.Context, bed *farhosts.Bed) (u usage, err error
 		return u, err
 	}
 	vars := filepath.Join(run, "harness.json")
-	text, err := json.MarshalIndent(s.archives, "", " ")
+	text, err := s.variables()
 	if err != nil {
 		return u, err
 	}
@@ -48,6 +48,14 @@ func (s scale) apply(ctx context.Context, bed *farhosts.Bed) (u usage, err error
 	cmd := exec.CommandContext(ctx, filepath.Join(s.plan, "run.sh"))
 	cmd.Env = append(os.Environ(), append(bed.Env(), "NODEJOIN="+s.program, "HP_RUN="+run, "HP_VARS="+vars,
 		"HP_FORKS="+s.parallel, "HP_REPO="+s.mirror)...)
+	return measure(cmd, largest)
+}
+
+// variables are those of run.sh and of the playbook.
+func (s scale) variables() ([]byte, error) { return json.MarshalIndent(s.archives, "", " ") }
+
+// measure runs a command; memory is what its process has, in MB.
+func measure(cmd *exec.Cmd, memory func(pid int) float64) (u usage, err error) {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	began := time.Now()
@@ -63,13 +71,13 @@ func (s scale) apply(ctx context.Context, bed *farhosts.Bed) (u usage, err error
 		case err = <-ended:
 			running = false
 		case <-tick.C:
-			u.memory = max(u.memory, largest(cmd.Process.Pid))
+			u.memory = max(u.memory, memory(cmd.Process.Pid))
 		}
 	}
 	u.took = time.Since(began)
 	out := said.Bytes()
 	if err != nil {
-		return u, fmt.Errorf("run.sh: %w\n%s", err, out[max(0, len(out)-4000):])
+		return u, fmt.Errorf("%s: %w\n%s", cmd.Args[0], err, out[max(0, len(out)-4000):])
 	}
 	u.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	u.said = string(chosen.Find(out))

@@ -8,7 +8,8 @@
 //	go run ./examples/bench/scale -nodejoin /tmp/nodejoin
 //
 // The hosts are behind a link that delays. Some are OpenSSH servers of this machine, the rest are sandboxes that this
-// process serves over SSH. The plan is that of the folder above: 30 steps.
+// process serves over SSH. The plan is that of the folder above: 30 steps. For -ansible it needs Debian's packages
+// ansible-core and ansible-mitogen.
 package main
 
 import (
@@ -43,6 +44,7 @@ type scale struct {
 	dir, program, plan string
 	parallel           string
 	real, runs         int
+	ansible            bool
 	rtt                time.Duration
 	archives           archives
 	mirror             string                   // its address
@@ -57,6 +59,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&s.runs, "runs", 1, "runs without changes; the fastest counts")
 	flag.StringVar(&s.program, "nodejoin", "nodejoin", "the `program` to measure")
 	flag.StringVar(&s.plan, "plan", "examples/bench", "folder of the plan and of run.sh")
+	flag.BoolVar(&s.ansible, "ansible", false, "also measure Ansible, without and with mitogen, where all hosts are real")
 	flag.StringVar(&s.parallel, "parallel", "auto", "--parallel of nodejoin")
 	flag.Parse()
 	if s.dir, err = os.MkdirTemp("", "scale-"); err != nil {
@@ -103,22 +106,11 @@ func (s scale) measure(ctx context.Context, n int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
-	row := func(name string, u usage) {
-		further := ""
-		if one, ok := s.one[name]; ok && n > 1 {
-			further = fmt.Sprintf("%.1f", 1e3*(u.cpu-one).Seconds()/float64(n-1))
-		}
-		if n == 1 {
-			s.one[name] = u.cpu
-		}
-		fmt.Printf("| %d | %d | %s | %.1f | %.2f | %s | %.0f | %s |\n", n, real, name, u.took.Seconds(), u.cpu.Seconds(),
-			further, u.memory, u.said)
-	}
 	first, err := s.apply(ctx, bed)
 	if err != nil {
 		return err
 	}
-	row("first", first)
+	s.row("first", n, real, first)
 	var best usage
 	for range s.runs {
 		u, err := s.apply(ctx, bed)
@@ -129,6 +121,22 @@ func (s scale) measure(ctx context.Context, n int) (err error) {
 			best = u
 		}
 	}
-	row("no changes", best)
+	s.row("no changes", n, real, best)
+	if s.ansible && real == n {
+		return s.rowsOfAnsible(ctx, bed)
+	}
 	return nil
+}
+
+// row prints a row for a run over n hosts.
+func (s scale) row(name string, n, real int, u usage) {
+	further := ""
+	if one, ok := s.one[name]; ok && n > 1 {
+		further = fmt.Sprintf("%.1f", 1e3*(u.cpu-one).Seconds()/float64(n-1))
+	}
+	if n == 1 {
+		s.one[name] = u.cpu
+	}
+	fmt.Printf("| %d | %d | %s | %.1f | %.2f | %s | %.0f | %s |\n", n, real, name, u.took.Seconds(), u.cpu.Seconds(),
+		further, u.memory, u.said)
 }

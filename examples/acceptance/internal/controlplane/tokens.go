@@ -89,7 +89,8 @@ type AuditEvent struct {
 		Name        string
 		Subresource string
 	}
-	ResponseStatus struct{ Code int }
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
 }
 
 // Audited returns the requests that the API server has answered so far, without the line that is being written. It

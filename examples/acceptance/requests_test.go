@@ -1,0 +1,80 @@
+package acceptance_test
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nodejoin/examples/acceptance/internal/controlplane"
+)
+
+// TestRequestsOfManyHosts: a run over many hosts sends few requests to the API server, by its own audit log: a check
+// fewer than it has hosts, a join some for each host, and none more than 20 a second.
+func TestRequestsOfManyHosts(t *testing.T) {
+	const hosts = 40
+	ctx, cancel := bounded(t, 10*time.Minute)
+	defer cancel()
+	c := startClusterWith(ctx, t, controlplane.Options{Audit: true, NodeGrace: time.Hour})
+	h := startHollow(ctx, t, c, "127.0.0.1", hosts, 0)
+	dir, home := h.plan(c, hosts, 100, hosts), h.home()
+	for _, run := range []struct {
+		name string
+		args []string
+		most int // requests
+	}{
+		{"join", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 20 * hosts},
+		{"no changes", []string{"apply", dir, "--auto-approve", "--display", "plain"}, hosts},
+		{"plan", []string{"plan", dir}, hosts},
+		{"status", []string{"status", dir}, hosts},
+	} {
+		before := len(requestsOfNodejoin(t, c))
+		cmd := exec.CommandContext(ctx, string(released(t)), run.args...)
+		cmd.Dir, cmd.Env = repository(t), append(environment(t), "HOME="+home)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", run.name, err, tail(string(out)))
+		}
+		list := requestsOfNodejoin(t, c)[before:]
+		kinds := map[string]int{}
+		for _, e := range list {
+			kinds[strings.TrimSuffix(e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Subresource, "/")]++
+		}
+		if len(list) == 0 {
+			t.Fatalf("%s: no request was logged", run.name)
+		}
+		took := list[len(list)-1].RequestReceivedTimestamp.Sub(list[0].RequestReceivedTimestamp)
+		var all []string
+		for _, kind := range slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+			return kinds[b] - kinds[a]
+		}) {
+			all = append(all, fmt.Sprintf("%d %s", kinds[kind], kind))
+		}
+		t.Logf("%s: %d hosts, %d requests in %.1fs: %s", run.name, hosts, len(list), took.Seconds(), strings.Join(all, ", "))
+		if len(list) > run.most {
+			t.Errorf("%s: %d requests, more than %d", run.name, len(list), run.most)
+		}
+		// 20 in any second; those of the first and the last one may have arrived late.
+		if most := 20 * (took/time.Second + 2); len(list) > int(most) {
+			t.Errorf("%s: %d requests in %v, more than 20 a second", run.name, len(list), took)
+		}
+	}
+}
+
+// requestsOfNodejoin are those that the API server has answered so far, in the order in which they came. A watch is one.
+func requestsOfNodejoin(t *testing.T, c *controlplane.Cluster) []controlplane.AuditEvent {
+	t.Helper()
+	all, err := c.Audited()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(e controlplane.AuditEvent) bool {
+		return e.UserAgent != "nodejoin" || e.Verb == "watch" && e.Stage != "ResponseStarted"
+	})
+	slices.SortStableFunc(all, func(a, b controlplane.AuditEvent) int {
+		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp)
+	})
+	return all
+}
