@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"nodejoin/steps"
@@ -179,10 +178,16 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
 	}
+	var shared once
+	turn := &shared
 	if kinds.Of(spec).Shared {
-		turn, _ := h.turns.LoadOrStore(sharedKey(spec), new(sync.Mutex))
-		turn.(*sync.Mutex).Lock()
-		defer turn.(*sync.Mutex).Unlock()
+		turn = h.shares(spec)
+	}
+	turn.Lock()
+	defer turn.Unlock()
+	if turn.done { // this run has made it, or seen that it is there
+		sum.Unchanged = append(sum.Unchanged, spec.ID)
+		return
 	}
 	if kinds.Of(spec).Objects != nil && h.pending[spec.ID] {
 		if err := h.joinSet(ctx); err != nil {
@@ -200,6 +205,7 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 	for k, v := range r.Outputs {
 		h.values[spec.ID+"."+k] = v
 	}
+	turn.done = r.Err == nil
 	switch {
 	case r.Err != nil:
 		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, r.Err

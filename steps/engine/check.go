@@ -16,6 +16,7 @@ import (
 
 // Check looks at every step of every host; nothing is changed anywhere.
 func (s *Session) Check(ctx context.Context) *Report {
+	s.checked.Clear()
 	s.each(ctx, func(ctx context.Context, h *hostRun) {
 		h.check(ctx)
 		h.park()
@@ -126,7 +127,7 @@ func (h *hostRun) checkCluster(ctx context.Context) (map[string]steps.Result, er
 	}
 	results := map[string]steps.Result{}
 	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
-		map[string]bool{}, api, h.names...) {
+		map[string]bool{}, sharedChecks{api, &h.checked}, h.names...) {
 		results[r.ID] = r
 		h.note(r)
 	}
@@ -150,7 +151,7 @@ func (h *hostRun) checkConditional(ctx context.Context, results map[string]steps
 		return
 	}
 	for _, r := range executor.CheckCluster(ctx, kinds.Catalog(), h.planName(), h.node.Name, specs, maps.Clone(h.values),
-		maps.Clone(h.pending), h.api, h.names...) {
+		maps.Clone(h.pending), sharedChecks{h.api, &h.checked}, h.names...) {
 		results[r.ID] = r
 		h.note(r)
 	}

@@ -48,7 +48,8 @@ type Session struct {
 	firstOnce sync.Once
 	first     kube.SetState // by firstSet
 	firstErr  error
-	turns     sync.Map // locks, by sharedKey: what nodes share is made by one, and seen by the others
+	turns     sync.Map // of once, by sharedKey: what nodes share is made by one, and seen by the others
+	checked   sync.Map // of sharedChecks
 
 	contents transport.Contents // of the controller
 }

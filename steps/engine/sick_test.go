@@ -43,8 +43,8 @@ func (c sickConn) Do(ctx context.Context, m wire.Message, emit func(event.Event)
 	return c.Conn.Do(ctx, m, emit)
 }
 
-// TestSickTenth: a tenth of the hosts that is dead, late or flapping costs the others no time: what a slot waits for is
-// not their turn. The dead ones fail alone. The next run finds the changes of the others, and finishes.
+// TestSickTenth: a tenth of the hosts that is dead, late or flapping costs the others no time, and the dead ones fail
+// alone.
 func TestSickTenth(t *testing.T) {
 	const hosts, parallel = 60, 6
 	// Each call to a host takes a second: a check, an apply and its check, of six hosts at once.

@@ -64,6 +64,7 @@ type world struct {
 	holder        steps.LockHolder   // of engine.Options
 	shard, group  string             // of engine.Options
 	environment   string             // of plan.Options
+	asked         *asked             // counts what is asked of what nodes share; nil = not counted
 	boots         *slowBoot          // how machines reboot; nil = at once
 	lostRollbacks int                // replies to rollbacks that are lost
 	cut           bool               // ... and the connection is lost with them

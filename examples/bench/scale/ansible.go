@@ -23,7 +23,9 @@ func (s scale) rowsOfAnsible(ctx context.Context, bed *farhosts.Bed) error {
 	if _, err := s.playbook(ctx, bed, "linear"); err != nil { // its changes
 		return err
 	}
-	for _, a := range []struct{ strategy, name string }{{"linear", "Ansible"}, {"mitogen_linear", "Ansible with mitogen"}} {
+	for _, a := range []struct{ strategy, name string }{
+		{"linear", "Ansible"}, {"mitogen_linear", "Ansible with mitogen"},
+	} {
 		u, err := s.playbook(ctx, bed, a.strategy)
 		if err != nil {
 			return err
@@ -41,8 +43,8 @@ func (s scale) playbook(ctx context.Context, bed *farhosts.Bed, strategy string)
 	}
 	var inventory strings.Builder
 	for _, h := range bed.Hosts {
-		fmt.Fprintf(&inventory, "%s ansible_host=%s ansible_port=%d node_name=%[1]s node_ip=10.0.0.1 pod_cidr=10.128.0.0/24\n",
-			h.Name, h.Address, h.Port)
+		fmt.Fprintf(&inventory, "%s ansible_host=%s ansible_port=%d node_name=%[1]s node_ip=10.0.0.1 "+
+			"pod_cidr=10.128.0.0/24\n", h.Name, h.Address, h.Port)
 	}
 	file := filepath.Join(dir, "hosts.ini")
 	vars := filepath.Join(dir, "vars.json")
