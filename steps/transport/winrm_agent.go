@@ -32,7 +32,7 @@ func (s *winrmConn) push(ctx context.Context) error {
 	defer rest()
 	temp := s.file.remote + wire.Leftover
 	if !s.agentFetched(temp, alive) { //nolint:contextcheck // see stop
-		if err := s.sendAgent(temp, alive); err != nil { //nolint:contextcheck // see stop
+		if err := s.sendAgent(temp, alive); err != nil {
 			return err
 		}
 	}

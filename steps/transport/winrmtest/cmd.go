@@ -131,13 +131,7 @@ func single(home, drive string) Run {
 			tar := exec.CommandContext(ctx, "tar", "-xozmf", path(rest[0]), "-C", path(rest[2]))
 			return program(ctx, tar, in, out, errs)
 		case "certutil.exe -hashfile":
-			b, err := os.ReadFile(path(rest[0]))
-			if err != nil || rest[1] != "SHA256" {
-				return fail(cmp.Or(err, errors.ErrUnsupported))
-			}
-			_, _ = fmt.Fprintf(out, "SHA256 hash of %s:\r\n%x\r\nCertUtil: -hashfile command completed successfully.\r\n",
-				rest[0], sha256.Sum256(b))
-			return 0
+			return fail(certutil(path(rest[0]), rest[1], out))
 		}
 		folder, err := hex.DecodeString(rest[0])
 		if err != nil {
@@ -149,10 +143,21 @@ func single(home, drive string) Run {
 			return fail(fmt.Errorf("The system cannot find the path specified.")) //nolint:staticcheck // as cmd.exe
 		}
 		args := append([]string{mode, hex.EncodeToString([]byte(data))}, rest[1:]...)
-		cmd := exec.CommandContext(ctx, path(agent), args...) //nolint:gosec // as cmd.exe
+		cmd := exec.CommandContext(ctx, path(agent), args...)
 		cmd.Dir = home
 		return program(ctx, cmd, in, out, errs)
 	}
+}
+
+// certutil stands in for certutil.exe.
+func certutil(path, algorithm string, out io.Writer) error {
+	b, err := os.ReadFile(path)
+	if err != nil || algorithm != "SHA256" {
+		return cmp.Or(err, errors.ErrUnsupported)
+	}
+	_, err = fmt.Fprintf(out, "SHA256 hash of %s:\r\n%x\r\nCertUtil: -hashfile command completed successfully.\r\n",
+		path, sha256.Sum256(b))
+	return err
 }
 
 var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|exit|` +

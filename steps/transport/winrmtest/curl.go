@@ -55,7 +55,7 @@ func fetch(ctx context.Context, m []string, to string) (int, error) {
 	if err != nil {
 		return curlFailed, err
 	}
-	resp, err := client.Do(req) //nolint:gosec // as curl does
+	resp, err := client.Do(req)
 	var timeout net.Error
 	var op *net.OpError
 	switch {
