@@ -34,6 +34,7 @@ var notDrawn = map[string]string{
 	"verify*":                            "asked of the lock; no step comes of it",
 	"*/credential_provider/url":          "no server; a file's bytes go the same way once they are there",
 	"*/follow/url":                       "no server; a file's bytes go the same way once they are there",
+	"step ssh_server*":                   "stays until the leave: kinds TestSSHServerStays, TestSSHServerLeaves",
 	"node/mirror":                        "no server; a file's bytes go the same way once they are there",
 	"profile/mirror":                     "no server; a file's bytes go the same way once they are there",
 	"mirror/url":                         "no server; a file's bytes go the same way once they are there",

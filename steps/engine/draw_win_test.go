@@ -305,8 +305,6 @@ step "reboot" "own_boot" {
 		"feature": args("steps", "step \"feature\" \"telnet\" {\n name = \"Microsoft-Hyper-V\"\n}\n"+
 			"step \"reboot\" \"telnet_boot\" {\n policy = \"auto\"\n features = [\"Microsoft-Hyper-V\"]\n"+
 			" after = [\"telnet\"]\n}"),
-		"ssh server": args("steps", "step \"ssh_server\" \"door\" {\n key = \"ssh-ed25519 "+
-			"AAAAC3NzaC1lZDI1NTE5AAAAIEFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB\"\n}"),
 	}
 }
 

@@ -112,6 +112,25 @@ func textOf(f *host.File) string {
 	return string(f.Content)
 }
 
+// TestSSHServerStays: a plan that no longer has the step leaves the way into the machine, until a leave.
+func TestSSHServerStays(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	other := []steps.Spec{stepstest.Spec("directory", "d", &kinds.Directory{Path: `C:\d`})}
+	for _, list := range [][]steps.Spec{append(sshServer(sshKeyA), other...), other} {
+		if _, err := stepstest.Plan(t.Context(), h, nil, "p", list); err != nil {
+			t.Fatal(err)
+		}
+		wantSSH(sshKeyA+" ops\n")(t, h)
+	}
+	reply, err := sshExecutor(h).Leave(t.Context(), executor.LeaveRequest{Node: "win-1"})
+	if err != nil || reply.Err != nil {
+		t.Fatalf("%+v, %v", reply.Err, err)
+	}
+	if _, err := h.Service(t.Context(), "sshd"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("sshd is left: %v", err)
+	}
+}
+
 // TestSSHServerOutputs: a later run knows the host key.
 func TestSSHServerOutputs(t *testing.T) {
 	h := stepstest.OpenHost(t, "windows")
