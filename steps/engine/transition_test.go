@@ -332,7 +332,7 @@ func (w *world) factsOf(t *testing.T, node string) map[string]string {
 			continue
 		}
 		for _, part := range []string{"pki", "kubelet.conf", "flannel.conf", "flannel.token", "kube-proxy.conf",
-			"kube-proxy.token", "nodejoin-node.conf", "nodejoin-node.token", "bootstrap"} {
+			"kube-proxy.token", "nodejoin-node.conf", "nodejoin-node.token", "nodejoin-follow.", "bootstrap"} {
 			if strings.Contains(strings.ToLower(k), part) && !strings.HasPrefix(k, "state") {
 				out[k] = "there"
 			}
