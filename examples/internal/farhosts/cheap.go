@@ -41,6 +41,37 @@ type Call struct {
 // sent first.
 var serving = regexp.MustCompile(`^(?:(sh -c '.* head -c ([0-9]+) .*') && )?\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)
 
+// waiting is the command line that starts an agent if it is there, and else waits for it, unpacks and starts it.
+var waiting = regexp.MustCompile(`^sh -c '\[ -x \S+ \] && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+); .*; ` +
+	`\[ "\$n" \] \|\| exit 127; (\(umask .*\)) && exec \.nodejoin/agent/\S+ serve [0-9a-f ]+'$`)
+
+// command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex, and before that
+// the line that unpacks the agent from standard input.
+func (b *Bed) command(s gssh.Session) (program, data, unpack, size string, err error) {
+	if m := serving.FindStringSubmatch(s.RawCommand()); m != nil {
+		return m[3], m[4], m[1], m[2], nil
+	}
+	m := waiting.FindStringSubmatch(s.RawCommand())
+	if m == nil {
+		return "", "", "", "", fmt.Errorf("this host runs agents of nodejoin, and nothing else: %s", s.RawCommand())
+	}
+	if _, err := b.agent(m[1]); err == nil {
+		return m[1], m[2], "", "", nil
+	}
+	fmt.Fprintln(s, wire.NoAgent)
+	for {
+		var line []byte
+		for c := make([]byte, 1); !strings.HasSuffix(string(line), "\n"); line = append(line, c...) {
+			if _, err := io.ReadFull(s, c); err != nil {
+				return "", "", "", "", err
+			}
+		}
+		if n, ok := strings.CutPrefix(strings.TrimSpace(string(line)), wire.PackedFollows+" "); ok {
+			return m[1], m[2], "n=" + n + "; " + m[3], n, nil
+		}
+	}
+}
+
 // serveCheap makes the SSH server of all cheap hosts. They have one home folder, so an agent is sent once for all of
 // them. It takes any key.
 func (b *Bed) serveCheap(ctx context.Context) {
@@ -84,23 +115,23 @@ func (b *Bed) Sandbox(ctx context.Context, name, data string) (*sandbox.Host, er
 // session starts an agent, which is this process. It runs nothing else: an agent of its own would change this machine.
 func (b *Bed) session(ctx context.Context, s gssh.Session) {
 	at, ok := b.ports.Load(s.LocalAddr().(*net.TCPAddr).Port)
-	m := serving.FindStringSubmatch(s.RawCommand())
-	if !ok || m == nil {
-		fmt.Fprintf(s.Stderr(), "this host runs agents of nodejoin, and nothing else: %s\n", s.RawCommand())
+	program, data, unpack, size, err := b.command(s)
+	if !ok || err != nil {
+		fmt.Fprintln(s.Stderr(), err)
 		_ = s.Exit(notFound)
 		return
 	}
-	err := b.unpack(ctx, s, m[1], m[2])
+	err = b.unpack(ctx, s, unpack, size)
 	var digest string
 	if err == nil {
-		digest, err = b.agent(m[3])
+		digest, err = b.agent(program)
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		_ = s.Exit(notFound)
 		return
 	}
 	if err == nil {
-		err = b.serve(ctx, s, at.(string), m[3], digest, m[4])
+		err = b.serve(ctx, s, at.(string), program, digest, data)
 	}
 	code := 0
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
