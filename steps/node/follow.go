@@ -16,7 +16,8 @@ import (
 // together. A round that goes on then goes on by itself: the next process leaves it alone, as it holds its lock.
 func (g *guard) follow(ctx context.Context, f steps.Follow) {
 	said := ""
-	for pause := rand.N(f.Interval); wait.Pause(ctx, pause) == nil; pause = f.Interval {
+	first := rand.N(f.Interval) //nolint:gosec // it spreads load, and keeps no secret
+	for pause := first; wait.Pause(ctx, pause) == nil; pause = f.Interval {
 		text := "follow: all is well again"
 		if err := g.followRound(ctx, f); err != nil {
 			text = "follow: " + err.Error() + "; see " + f.Log
