@@ -69,10 +69,10 @@ func errorCode(err error) int {
 
 // worst is the exit code of several hosts. An interruption comes first, then a wrong kubeconfig, a failed
 // step, one that did not verify, a host that another run holds, one that was not
-// reached, a pending reboot.
+// reached, a pending reboot, results that could not be written.
 func worst(codes ...int) int {
 	for _, c := range []int{exitInterrupted, exitInvalid, exitFailed, exitNotVerified, exitLocked, exitUnreachable,
-		exitReboot} {
+		exitReboot, exitOutput} {
 		for _, have := range codes {
 			if have == c {
 				return c

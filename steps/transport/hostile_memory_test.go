@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ const most = 100 << 20
 
 // TestHostileMemory: the largest reply that the controller reads uses bounded memory, whatever it contains.
 func TestHostileMemory(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as in the program
 	req := executor.Request{Node: "evil"}
 	for i := range 300 { // enough to raise the bounds to their maximum
 		req.Steps = append(req.Steps, steps.Spec{ID: fmt.Sprintf("d%d", i), Kind: "directory",
