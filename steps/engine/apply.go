@@ -178,15 +178,13 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
 		return
 	}
-	var shared once
-	turn := &shared
-	if kinds.Of(spec).Shared {
-		turn = h.shares(spec)
-	}
+	turn := h.shares(spec)
 	turn.Lock()
 	defer turn.Unlock()
-	if turn.done { // this run has made it, or seen that it is there
+	if outputs, _ := turn.value.(map[string]string); turn.done { // this run has made it, or seen that it is there
+		h.keep(spec, outputs)
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
+		h.emit(event.StepDone{Host: h.node.Name, Step: spec.ID, Result: "unchanged"})
 		return
 	}
 	if kinds.Of(spec).Objects != nil && h.pending[spec.ID] {
@@ -202,10 +200,8 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 	}
 	e.Progress = func(p event.StepProgress) { p.Host, p.Step = h.node.Name, spec.ID; h.emit(p) }
 	r := executor.Run(ctx, h.node.Name, spec, h.values, e, h.emit, executor.Target{Kinds: kinds.Catalog(), Kube: h.api})
-	for k, v := range r.Outputs {
-		h.values[spec.ID+"."+k] = v
-	}
-	turn.done = r.Err == nil
+	h.keep(spec, r.Outputs)
+	turn.done, turn.value = r.Err == nil, r.Outputs
 	switch {
 	case r.Err != nil:
 		sum.Failed, sum.Source, sum.Err = spec.ID, spec.Source, r.Err
@@ -213,5 +209,12 @@ func (h *hostRun) applyCluster(ctx context.Context, spec steps.Spec, sum *HostSu
 		sum.Changed = append(sum.Changed, spec.ID)
 	default:
 		sum.Unchanged = append(sum.Unchanged, spec.ID)
+	}
+}
+
+// keep notes what a step has given, for the steps that refer to it.
+func (h *hostRun) keep(spec steps.Spec, outputs map[string]string) {
+	for k, v := range outputs {
+		h.values[spec.ID+"."+k] = v
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"nodejoin/steps"
+	"nodejoin/steps/executor"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 )
 
@@ -55,8 +57,13 @@ func checkOnce[Want, State any](checked *sync.Map, want Want, ask func() (State,
 	return state, err
 }
 
-// shares is the turn of a host at a step whose state is the cluster's; the hosts with the same step get the same.
-func (s *Session) shares(spec steps.Spec) *once {
-	turn, _ := s.turns.LoadOrStore(sharedKey(spec), new(once))
+// shares is the turn of the host at a step whose state is the cluster's; the hosts with the same step get the same. A
+// step that names its host is another one on each.
+func (h *hostRun) shares(spec steps.Spec) *once {
+	if !kinds.Of(spec).Shared || len(executor.Unresolved(spec.Args, h.values)) > 0 {
+		return new(once)
+	}
+	spec.Args = steps.ResolveArgs(spec.Args, h.values)
+	turn, _ := h.turns.LoadOrStore(sharedKey(spec), new(once))
 	return turn.(*once)
 }

@@ -57,3 +57,13 @@ func TestSharedOnce(t *testing.T) {
 	}
 	w.mustBeQuiet()
 }
+
+// TestOwnObjects: a manifest that names its node is made for each node.
+func TestOwnObjects(t *testing.T) {
+	w := newWorld(t)
+	w.add(`step "manifest" "own" {
+  content = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-${self.hostname}, namespace: default}\n"
+}`)
+	w.mustConverge()
+	w.mustBeQuiet()
+}
