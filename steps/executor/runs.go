@@ -70,10 +70,14 @@ func (x *Executor) Note(ctx context.Context, n RunNote) error {
 	if last := len(notes) - 1; n.IsLeave() && n.Failed == "" && last >= 0 && notes[last].IsLeave() {
 		return nil // it continues one that is noted
 	}
-	if last := len(notes) - 1; last >= 0 && n.Holder.Run != "" && notes[last].Holder.Run == n.Holder.Run {
-		notes = notes[:last] // the run did not hear that it is noted
+	same := func(have RunNote) bool { return n.Holder.Run != "" && have.Holder.Run == n.Holder.Run }
+	if i := slices.IndexFunc(notes, same); i >= 0 { // the run did not hear that it is noted, nor of all that it changed
+		more := slices.DeleteFunc(notes[i].Changed, func(id string) bool { return slices.Contains(n.Changed, id) })
+		n.Changed = append(more, n.Changed...)
+		notes[i] = n
+	} else {
+		notes = append(notes, n)
 	}
-	notes = append(notes, n)
 	b, err := json.MarshalIndent(notes[max(0, len(notes)-KeepNotes):], "", " ")
 	if err != nil {
 		return err

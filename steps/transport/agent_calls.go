@@ -33,16 +33,6 @@ func (s *agentConn) Do(ctx context.Context, m wire.Message, emit func(event.Even
 		}
 	}
 	reply, heard, err := s.early(ctx, m)
-	if r, _ := s.agent(); !heard && r.absent.Load() && !s.sent && ctx.Err() == nil && s.lostBy() == nil {
-		s.sent = true
-		pushed, failed := s.door.bring(ctx, false)
-		if failed != nil {
-			return s.failed(ctx, failed)
-		}
-		if !pushed {
-			reply, heard, err = s.early(ctx, m)
-		}
-	}
 	switch {
 	case !heard:
 		if err = s.ready(ctx); err == nil {

@@ -17,6 +17,9 @@ import (
 // bring has the machine fetch the agent, or sends it, and starts it.
 func (s *winrmConn) bring(ctx context.Context, _ bool) (pushed bool, err error) {
 	s.cfg.Notify("pushing_agent", s.file.remote)
+	if r, p := s.agent(); r.absent.Load() {
+		_ = p.Close() // a program that says so goes on, and nobody reads what it prints
+	}
 	if err := s.push(ctx); err != nil {
 		return false, err
 	}
