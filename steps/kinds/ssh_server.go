@@ -252,7 +252,7 @@ func (s *SSHServer) install(ctx context.Context, h host.Host, e *steps.Env) (hos
 		return svc, err
 	}
 	if err := h.EnableFeature(ctx, sshCapability); err != nil {
-		return svc, err
+		return svc, errors.Join(err, notInstalled(ctx, h, e))
 	}
 	if svc, err = h.Service(ctx, sshService); errors.Is(err, fs.ErrNotExist) {
 		return svc, &steps.Error{Code: steps.CodeFailed, Summary: "the SSH server is not there yet",
@@ -260,6 +260,15 @@ func (s *SSHServer) install(ctx context.Context, h host.Host, e *steps.Env) (hos
 			Remedy: "reboot the machine, then apply again"}
 	}
 	return svc, err
+}
+
+// notInstalled notes that Windows has not installed the server: one that is there later is somebody else's.
+func notInstalled(ctx context.Context, h host.Host, e *steps.Env) error {
+	if _, err := h.Service(ctx, sshService); !errors.Is(err, fs.ErrNotExist) {
+		return nil // it is there, or could not be asked for
+	}
+	e.Record.SetUndone(sshServerPrefix.Of(sshService))
+	return e.Record.Save(ctx, h, e.Facts)
 }
 
 // sshCarries is what a leave that comes over SSH leaves.

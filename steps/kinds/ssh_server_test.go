@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -99,6 +100,37 @@ func TestSSHServerLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+func writeSSH(t *testing.T, h host.Host, path, text string) {
+	t.Helper()
+	stepstest.Must(t, h.WriteFile(t.Context(), path, strings.NewReader(text),
+		host.WriteOptions{Access: host.AccessPrivate}))
+}
+
+// refusing is a machine whose Windows refuses to install a capability, as Windows Update does over WinRM.
+type refusing struct{ host.Host }
+
+func (refusing) EnableFeature(context.Context, string) error { return errors.New("access is denied") }
+
+// TestSSHServerByHand: a server that an administrator installs after nodejoin could not is the administrator's.
+func TestSSHServerByHand(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	if reply := stepstest.Apply(t, refusing{h}, nil, sshServer(sshKeyA)); reply.Err == nil {
+		t.Fatal("the capability is refused, and the apply does not fail")
+	}
+	stepstest.Must(t, h.EnableFeature(t.Context(), "OpenSSH.Server~~~~0.0.1.0"))
+	stepstest.Must(t, h.StartService(t.Context(), "sshd"))
+	writeSSH(t, h, sshKeysFile, sshKeyB+"\n")
+	stepstest.Applied(t, h, nil, sshServer(sshKeyA))
+	reply, err := sshExecutor(h).Leave(t.Context(), executor.LeaveRequest{Node: "win-1"})
+	if err != nil || reply.Err != nil {
+		t.Fatalf("%+v, %v", reply.Err, err)
+	}
+	if svc, err := h.Service(t.Context(), "sshd"); err != nil || svc.State != host.ServiceRunning {
+		t.Errorf("sshd: %+v, %v", svc, err)
+	}
+	holds(sshKeysFile, sshKeyB+"\n")(t, h)
 }
 
 func sshExecutor(h host.Host) *executor.Executor {
