@@ -126,6 +126,8 @@ type Undo struct {
 	// Stays says why a thing stays that a plan no longer has, until the machine leaves;
 	// "" = it goes.
 	Stays string
+	// Replaced: it goes, too, where the plan has another thing with its prefix.
+	Replaced bool
 	// Halt gives what stops a thing ahead of its undoing, where something else still refers to it; nil = nothing.
 	Halt func(key record.Key, c record.Claim) Undoing
 	// Carries: pods of the Node are connected by it, so that they are drained before a plan removes it.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"nodejoin/steps"
 	"nodejoin/steps/record"
@@ -89,7 +90,7 @@ func (m *removal) check(ctx context.Context, key record.Key) Removal {
 		out.Err = steps.AsError(err)
 	case needs != "":
 		out.Change, out.Left = steps.Change{}, "service "+needs+" stays and depends on it"
-	case m.x.undos[key.Prefix].Stays != "":
+	case m.keeps(key):
 		out.Change, out.Left = steps.Change{}, m.x.undos[key.Prefix].Stays
 	case changed && !m.req.PruneChanged:
 		out.Change, out.Left = steps.Change{}, "it was changed since nodejoin made it; --prune-changed removes it"
@@ -100,6 +101,14 @@ func (m *removal) check(ctx context.Context, key record.Key) Removal {
 		out.Change.Action = steps.ActionRemove
 	}
 	return out
+}
+
+// keeps reports whether a thing stays that the plan no longer has, because of what it is.
+func (m *removal) keeps(key record.Key) bool {
+	undo := m.x.undos[key.Prefix]
+	return undo.Stays != "" && !(undo.Replaced && slices.ContainsFunc(m.made, func(other record.Key) bool {
+		return other.Prefix == key.Prefix
+	}))
 }
 
 // changed reports whether a thing is in another state than nodejoin has left it in.

@@ -38,7 +38,8 @@ var sshServerKind = steps.Kind{Name: "ssh_server", Place: steps.OnHost, OS: "win
 	Outputs: []string{"host_key", "port"},
 	Undo: map[record.Prefix]steps.Undo{
 		sshServerPrefix: {Called: "SSH server", New: undoSSHServer, Snapshot: steps.SnapshotNone, Stays: sshStays},
-		sshKeyPrefix:    {Called: "SSH key", New: undoSSHKey, Snapshot: steps.SnapshotNone, Stays: sshStays},
+		sshKeyPrefix: {Called: "SSH key", New: undoSSHKey, Snapshot: steps.SnapshotNone, Stays: sshStays,
+			Replaced: true},
 	},
 	New: func() any { return &SSHServer{} }, Claims: steps.Claims((*SSHServer).claims),
 	Title:  steps.Title(func(*SSHServer) string { return sshService }),

@@ -133,6 +133,21 @@ func TestSSHServerByHand(t *testing.T) {
 	holds(sshKeysFile, sshKeyB+"\n")(t, h)
 }
 
+// TestSSHServerOtherKey: a key that the plan replaces no longer logs anybody in; keys of others do.
+func TestSSHServerOtherKey(t *testing.T) {
+	h := stepstest.OpenHost(t, "windows")
+	other := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIENDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0ND"
+	for _, key := range []string{sshKeyA, sshKeyB} {
+		if _, err := stepstest.Plan(t.Context(), h, nil, "p", sshServer(key)); err != nil {
+			t.Fatal(err)
+		}
+		if key == sshKeyA {
+			writeSSH(t, h, sshKeysFile, other+"\n"+sshKeyA+" ops\n")
+		}
+	}
+	wantSSH(other+"\n"+sshKeyB+" ops\n")(t, h)
+}
+
 func sshExecutor(h host.Host) *executor.Executor {
 	return executor.NewExecutor(kinds.Catalog(), h, nil, func(event.Event) {})
 }
