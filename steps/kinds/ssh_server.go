@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -29,6 +30,9 @@ const (
 	sshFolder     = `C:\ProgramData\ssh`
 	sshAdminKeys  = sshFolder + `\administrators_authorized_keys`
 	sshHostKey    = sshFolder + `\ssh_host_ed25519_key.pub`
+	sshConfig     = sshFolder + `\sshd_config`
+	// The server copies it to sshConfig when it first starts.
+	sshDefault = `C:\Windows\System32\OpenSSH\sshd_config_default`
 )
 
 // Installing a capability with its files at hand takes minutes; fetching them longer.
@@ -276,7 +280,7 @@ func notInstalled(ctx context.Context, h host.Host, e *steps.Env) error {
 const sshCarries = "this leave came over SSH; to remove it, too, leave over WinRM"
 
 // sshUndo is the undoing of the server: one that nodejoin had installed goes, any other is as it was, and so is the
-// folder that the server makes when it first starts.
+// folder that the server makes when it first starts, unless others have keys or a configuration in it.
 type sshUndo struct {
 	before    sshBefore
 	existed   bool
@@ -295,23 +299,53 @@ func (u sshUndo) check(ctx context.Context, r host.Reader, e *steps.Env) (c step
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, "", err
 	}
-	folder := false
-	if u.newFolder {
-		if folder, err = host.Exists(ctx, r, sshFolder); err != nil {
-			return c, "", err
-		}
+	folder, left, err := u.folder(ctx, r, e)
+	if err != nil {
+		return c, "", err
 	}
 	restored := !there || u.existed && svc.Start == u.before.Start &&
 		(u.before.Running || svc.State == host.ServiceStopped)
 	switch {
 	case restored && !folder:
-		return c, "", nil
+		return c, left, nil
 	case e.OverSSH:
 		return c, sshCarries, nil
 	case u.existed && !restored:
-		return steps.Restored(steps.Diff{Name: "start", Have: string(svc.Start), Want: string(u.before.Start)}), "", nil
+		return steps.Restored(steps.Diff{Name: "start", Have: string(svc.Start), Want: string(u.before.Start)}), left, nil
 	}
-	return steps.Change{Action: steps.ActionDelete}, "", nil
+	return steps.Change{Action: steps.ActionDelete}, left, nil
+}
+
+// folder reports whether the server's folder goes, or why it stays.
+func (u sshUndo) folder(ctx context.Context, r host.Reader, e *steps.Env) (goes bool, left string, err error) {
+	if !u.newFolder {
+		return false, "", nil
+	}
+	if goes, err = host.Exists(ctx, r, sshFolder); err != nil || !goes {
+		return false, "", err
+	}
+	keys, err := host.ReadFile(ctx, r, sshAdminKeys, host.MaxText)
+	if err != nil {
+		return false, "", err
+	}
+	if keys != nil && slices.ContainsFunc(strings.Split(string(keys.Content), "\n"), func(line string) bool {
+		have, ok := e.Record.Lookup(sshKeyPrefix.Of((&SSHServer{Key: line}).line()))
+		return strings.TrimSpace(line) != "" && (!ok || have.Undone)
+	}) {
+		return false, sshAdminKeys + " has keys of others, so the folder stays", nil
+	}
+	config, err := host.ReadFile(ctx, r, sshConfig, host.MaxText)
+	if err != nil || config == nil {
+		return err == nil, "", err
+	}
+	made, err := host.ReadFile(ctx, r, sshDefault, host.MaxText)
+	if err != nil {
+		return false, "", err
+	}
+	if made == nil || !bytes.Equal(config.Content, made.Content) {
+		return false, sshConfig + " may have been changed by others, so the folder stays", nil
+	}
+	return true, "", nil
 }
 
 func (u sshUndo) apply(ctx context.Context, h host.Host, e *steps.Env) error {
@@ -325,19 +359,24 @@ func (u sshUndo) apply(ctx context.Context, h host.Host, e *steps.Env) error {
 			return err
 		}
 	}
+	// Before the server, with which the configuration goes that the one in the folder is compared with.
+	goes, _, err := u.folder(ctx, h, e)
+	if err != nil {
+		return err
+	}
+	if goes {
+		if err := steps.RemoveTree(ctx, h, e.Facts.OS, sshFolder); err != nil {
+			return err
+		}
+	}
 	switch {
 	case there && u.existed:
 		svc.Start = u.before.Start
-		err = h.UpdateService(ctx, svc.ServiceConfig)
+		return h.UpdateService(ctx, svc.ServiceConfig)
 	case there:
-		err = h.DisableFeature(ctx, sshCapability)
-	default:
-		err = nil
+		return h.DisableFeature(ctx, sshCapability)
 	}
-	if err != nil || !u.newFolder {
-		return err
-	}
-	return steps.RemoveTree(ctx, h, e.Facts.OS, sshFolder)
+	return nil
 }
 
 // undoSSHKey takes the key out of the file that holds those of the administrators.

@@ -12,13 +12,15 @@ import (
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/record"
 	"nodejoin/steps/stepstest"
 )
 
 const (
-	sshKeysFile = `C:\ProgramData\ssh\administrators_authorized_keys`
-	sshKeyA     = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
-	sshKeyB     = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJC"
+	sshKeysFile   = `C:\ProgramData\ssh\administrators_authorized_keys`
+	sshConfigFile = `C:\ProgramData\ssh\sshd_config`
+	sshKeyA       = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFB"
+	sshKeyB       = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJC"
 )
 
 func sshServer(key string) []steps.Spec {
@@ -48,11 +50,15 @@ func TestSSHServerLeaves(t *testing.T) {
 		runs    bool
 		keys    string // of others
 		overSSH bool
+		later   string         // keys that others add after the apply
+		config  string         // what others make of sshd_config then
 		want    host.StartType // after the leave; "" = there is none
 		left    string
 	}{
-		"installed":               {},
-		"installed, leave by SSH": {overSSH: true, want: host.StartAuto, left: sshKeyA + " ops\n"},
+		"installed":                                 {},
+		"installed, then a key of others":           {later: sshKeyB + "\n", left: sshKeyB + "\n"},
+		"installed, then a configuration of others": {config: "Port 2222\n"},
+		"installed, leave by SSH":                   {overSSH: true, want: host.StartAuto, left: sshKeyA + " ops\n"},
 		"was there, stopped": {there: host.StartManual, keys: sshKeyB + "\n", want: host.StartManual,
 			left: sshKeyB + "\n"},
 		"was there and ran": {there: host.StartAuto, runs: true, want: host.StartAuto},
@@ -76,14 +82,24 @@ func TestSSHServerLeaves(t *testing.T) {
 				stepstest.Must(t, h.UpdateService(t.Context(), svc.ServiceConfig))
 			}
 			if tt.keys != "" {
-				stepstest.Must(t, h.WriteFile(t.Context(), sshKeysFile, strings.NewReader(tt.keys),
-					host.WriteOptions{Access: host.AccessPrivate}))
+				writeSSH(t, h, sshKeysFile, tt.keys)
 			}
 			stepstest.Applied(t, h, nil, sshServer(sshKeyA))
+			if tt.later != "" {
+				writeSSH(t, h, sshKeysFile, sshKeyA+" ops\n"+tt.later)
+			}
+			if tt.config != "" {
+				writeSSH(t, h, sshConfigFile, tt.config)
+			}
 			x := sshExecutor(h)
 			req := executor.LeaveRequest{Node: "node-1", OverSSH: tt.overSSH}
-			if reply, err := x.Leave(t.Context(), req); err != nil || reply.Err != nil {
+			reply, err := x.Leave(t.Context(), req)
+			if err != nil || reply.Err != nil {
 				t.Fatalf("%+v, %v", reply.Err, err)
+			}
+			wantSSHFolder(t, h, reply, tt.later+tt.config)
+			if tt.config != "" {
+				holds(sshConfigFile, tt.config)(t, h)
 			}
 			svc, err := h.Service(t.Context(), "sshd")
 			switch {
@@ -106,6 +122,17 @@ func writeSSH(t *testing.T, h host.Host, path, text string) {
 	t.Helper()
 	stepstest.Must(t, h.WriteFile(t.Context(), path, strings.NewReader(text),
 		host.WriteOptions{Access: host.AccessPrivate}))
+}
+
+// wantSSHFolder checks that the leave names the server's folder if others have something in it, and only then.
+func wantSSHFolder(t *testing.T, h host.Host, reply executor.LeaveReply, ofOthers string) {
+	t.Helper()
+	for _, item := range reply.Items {
+		named := strings.Contains(item.Left, `C:\ProgramData\ssh`)
+		if item.Key == record.Prefix("ssh_server").Of("sshd") && named != (ofOthers != "") {
+			t.Errorf("the leave says %q of the server; of others is %q", item.Left, ofOthers)
+		}
+	}
 }
 
 // refusing is a machine whose Windows refuses to install a capability, as Windows Update does over WinRM.

@@ -9,13 +9,16 @@ import (
 	"nodejoin/steps/host"
 )
 
-// OpenSSH's server, a capability of Windows: it is there at once, with its service, which makes its folder and its
-// host keys when it first starts.
+// OpenSSH's server, a capability of Windows: it is there at once, with its service, which makes its folder, its
+// configuration (a copy of the default) and its host keys when it first starts.
 const (
 	sshCapability = "OpenSSH.Server~~~~0.0.1.0"
 	sshd          = "sshd"
 	sshProgram    = `C:\Windows\System32\OpenSSH\sshd.exe`
 	sshHostKey    = `C:\ProgramData\ssh\ssh_host_ed25519_key`
+	sshConfig     = `C:\ProgramData\ssh\sshd_config`
+	sshDefault    = `C:\Windows\System32\OpenSSH\sshd_config_default`
+	sshDefaults   = "PasswordAuthentication yes\n"
 	// sshPublicKey is the host key of every sandbox.
 	sshPublicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEy sandbox\n"
 )
@@ -31,26 +34,34 @@ func (h *Host) setSSH(s *state, want host.FeatureState) error {
 			s.Services[sshd] = &service{Service: host.Service{State: host.ServiceStopped, ServiceConfig: host.ServiceConfig{
 				Name: sshd, DisplayName: "OpenSSH SSH Server", Command: []string{sshProgram}, Start: host.StartManual}}}
 		}
-		return h.put(sshProgram, "sshd")
+		return errors.Join(h.put(sshProgram, "sshd"), h.put(sshDefault, sshDefaults))
 	}
 	delete(s.Features, h.fold(sshCapability))
 	delete(s.Services, sshd)
-	at, err := h.real(sshProgram)
-	if err == nil {
-		err = os.Remove(at)
+	var at string
+	for _, path := range []string{sshDefault, sshProgram} {
+		var err error
+		if at, err = h.real(path); err != nil {
+			return err
+		}
+		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for range 3 { // the folders that put made
 		at = filepath.Dir(at)
 		_ = os.Remove(at) // it fails for one that is not empty
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return nil
 }
 
-// launchSSH makes the host keys, once.
+// launchSSH makes the configuration and the host keys, once.
 func (h *Host) launchSSH() error {
+	if !h.isFile(sshConfig) {
+		if err := h.put(sshConfig, sshDefaults); err != nil {
+			return err
+		}
+	}
 	if h.isFile(sshHostKey) {
 		return nil
 	}
