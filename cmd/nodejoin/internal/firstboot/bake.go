@@ -66,7 +66,7 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	req := generalization(n, l.Plan.Nodes)
+	req := generalization(n)
 	part := image{n.Name}
 	if err := part.Prepare(l.Plan); err != nil {
 		return err

@@ -154,9 +154,9 @@ func names(args json.RawMessage, words []string) bool {
 	return false
 }
 
-// generalization is how the machine of a node is made fit to be copied, after the steps of the image. all are the
-// nodes of the plan.
-func generalization(n plan.Node, all []plan.Node) generalize.Request {
+// generalization is how the machine of a node is made fit to be copied, after the steps of the image. It is sent the
+// secrets of its own node, and of no other.
+func generalization(n plan.Node) generalize.Request {
 	req := generalize.Request{Node: n.Name, Addresses: addresses(n)}
 	mine, _ := divide(n)
 	for _, s := range mine {
@@ -165,10 +165,8 @@ func generalization(n plan.Node, all []plan.Node) generalize.Request {
 			req.Artifacts = append(req.Artifacts, kinds.Makes(s, n.OS).Key.Name)
 		}
 	}
-	for _, other := range all {
-		for _, s := range other.Steps {
-			req.Secrets = append(req.Secrets, secrets(s)...)
-		}
+	for _, s := range n.Steps {
+		req.Secrets = append(req.Secrets, secrets(s)...)
 	}
 	slices.Sort(req.Secrets)
 	req.Secrets = slices.Compact(req.Secrets)

@@ -81,7 +81,7 @@ func TestDivide(t *testing.T) {
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Error(diff)
 	}
-	req := generalization(n, []plan.Node{n})
+	req := generalization(n) // only its own secrets are sent to a machine
 	if diff := cmp.Diff([]string{"dir", "plain", "arch", "authority", "after_secret", "runtime", "runtime_ready",
 		"pause"}, req.Steps); diff != "" {
 		t.Error(diff)
