@@ -188,6 +188,7 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if err := os.WriteFile(b.host.Path(at), script, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+	b.withoutTask(ctx, at)
 	if out, err := b.host.Run(ctx, "cmd.exe", "/c", at); err != nil {
 		b.t.Fatalf("%v\n%s", err, out)
 	}
@@ -209,6 +210,22 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	_, task := os.Stat(b.host.Path(firstBootTask))
 	if len(left) > 0 || err != nil && !os.IsNotExist(err) || !os.IsNotExist(task) {
 		b.t.Errorf("after the first boot: %v, %v, the task: %v", left, err, task)
+	}
+}
+
+// withoutTask runs the script where no task can be made: it fails and leaves nothing of what it wrote.
+func (b *bed) withoutTask(ctx context.Context, script string) {
+	b.t.Helper()
+	task := b.host.Path(firstBootTask)
+	if err := os.MkdirAll(task, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	out, err := b.host.Run(ctx, "cmd.exe", "/c", script)
+	if _, left := os.Stat(b.host.Path(firstBootDir)); err == nil || !os.IsNotExist(left) {
+		b.t.Errorf("no task can be made: %v: %s; its folder: %v", err, out, left)
+	}
+	if err := os.Remove(task); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

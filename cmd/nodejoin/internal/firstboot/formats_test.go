@@ -151,6 +151,11 @@ func answerFile(t *testing.T, text []byte) {
 	if !strings.Contains(file.Extensions, "schtasks.exe /create") || strings.Contains(file.Extensions, "/run ") {
 		t.Errorf("the script is\n%s", file.Extensions)
 	}
+	// Whatever fails, the tokens are not left in Windows' copy of the file.
+	saved, begins := strings.Index(file.Extensions, "$x.Save("), strings.Index(file.Extensions, "icacls")
+	if saved < 0 || saved > begins {
+		t.Errorf("the script stays in the answer file if it fails:\n%s", file.Extensions)
+	}
 }
 
 // TestPlaces: the same place on the machine as over the network.
