@@ -185,7 +185,7 @@ func readAdminKeys(ctx context.Context, r host.FilesReader) (*host.File, error) 
 	case fi.Open:
 		return nil, &steps.Error{Code: steps.CodeFailed, Summary: "others may have written keys",
 			Detail: sshAdminKeys + " can be changed by others than the administrators",
-			Remedy: "look at the keys in it; remove the file, or give it to the administrators alone"}
+			Remedy: "check the keys in it, then remove the file or restrict it to administrators"}
 	}
 	return host.ReadFile(ctx, r, sshAdminKeys, host.MaxText)
 }

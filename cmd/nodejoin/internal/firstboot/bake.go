@@ -179,7 +179,7 @@ func (x *baking) result(n plan.Node, r generalize.Reply) {
 		x.Say(`Run 'C:\Windows\System32\Sysprep\sysprep.exe /generalize /oobe /shutdown' on it, and copy its disk.`)
 		return
 	}
-	x.Say("Shut the machine down and copy its disk. A boot would make it a machine of its own again.")
+	x.Say("Shut the machine down and copy its disk. If it boots again, it gets new keys and a new machine id.")
 }
 
 // texts lists what was found, with where it is.
