@@ -390,3 +390,32 @@ func TestWinRMCancel(t *testing.T) {
 		t.Errorf("the step was not given up: %v", err)
 	}
 }
+
+// TestWinRMStrangeProgram: a program in the agent's place that says it is not there, as only a Linux machine is asked
+// to, and then more, does not keep the connection from its end.
+func TestWinRMStrangeProgram(t *testing.T) {
+	served := false
+	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+			if strings.Contains(line, " serve ") && !served {
+				served = true
+				for _, text := range []string{wire.NoAgent, "more", "and more"} {
+					_, _ = io.WriteString(out, text+"\r\n")
+					time.Sleep(100 * time.Millisecond) // in messages of their own
+				}
+			}
+			return run(ctx, line, in, out, errs)
+		}
+	})
+	conn := m.dial(t, m.config(m.Addr))
+	if _, err := Do(t.Context(), conn, wire.Check, directories(m.drive, 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- conn.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the connection has not ended after 20s")
+	}
+}
