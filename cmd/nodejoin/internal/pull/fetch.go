@@ -39,13 +39,15 @@ func (f *File) release(ctx context.Context, store *artifact.Store) (r Release, b
 		return r, "", &fetchedError{err}
 	}
 	if len(b) > maxRelease {
-		return r, "", fmt.Errorf("the release at %s has more than %d bytes; it is something else", f.Source, maxRelease)
+		return r, "", fmt.Errorf("the release at %s has more than %d bytes; it is something else", f.place(),
+			maxRelease)
 	}
 	if r, by, err = open(b, trusted, time.Now()); err != nil {
-		return r, "", fmt.Errorf("the release at %s: %w", f.Source, err)
+		return r, "", fmt.Errorf("the release at %s: %w", f.place(), err)
 	}
 	if r.Plan != f.Plan {
-		return r, "", fmt.Errorf("the release at %s is of the plan %q, and this node follows %q", f.Source, r.Plan, f.Plan)
+		return r, "", fmt.Errorf("the release at %s is of the plan %q, and this node follows %q", f.place(),
+			r.Plan, f.Plan)
 	}
 	return r, by, nil
 }

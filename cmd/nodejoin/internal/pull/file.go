@@ -118,6 +118,14 @@ func (f *File) source() (steps.Source, error) {
 		"path", steps.ShowURL(f.Source))
 }
 
+// place is the source for a message, without credentials.
+func (f *File) place() string {
+	if filepath.IsAbs(f.Source) {
+		return f.Source
+	}
+	return steps.ShowURL(f.Source)
+}
+
 // secure reports whether an address is of https, or of this machine.
 func secure(address string) bool {
 	u, err := url.Parse(address)

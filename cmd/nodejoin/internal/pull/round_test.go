@@ -1,8 +1,11 @@
 package pull
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,4 +91,35 @@ func TestFollowExpires(t *testing.T) {
 		}
 		n.want("True", "Applied", "release 4", 4, "first", "next")
 	})
+}
+
+// TestFollowSourceSecret: credentials in the address of a source are in no message, and not on the Node.
+func TestFollowSourceSecret(t *testing.T) {
+	s := newSite(t)
+	var answer string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if answer == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer server.Close()
+	at, _, err := signed(t, Signing{Key: s.key, Plan: "stage", Serial: 1}, bundleFile(t))
+	must(t, err)
+	stage, err := os.ReadFile(at)
+	must(t, err)
+	n := s.node("n")
+	n.file.Source = strings.Replace(server.URL, "//", "//u:hush@", 1) + "/p.release?private_token=hush"
+	for _, answer = range []string{"unsigned", strings.Repeat("x", maxRelease+1), string(stage), ""} {
+		if code := n.round(t.Context()); code == 0 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+	}
+	have, err := s.cluster.Node(t.Context(), "n")
+	must(t, err)
+	b, err := json.Marshal(have)
+	must(t, err)
+	if text := strings.Join(n.said, "\n") + string(b); strings.Contains(text, "hush") {
+		t.Errorf("it has the password: %s", text)
+	}
 }
