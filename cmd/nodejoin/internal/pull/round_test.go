@@ -123,3 +123,44 @@ func TestFollowSourceSecret(t *testing.T) {
 		t.Errorf("it has the password: %s", text)
 	}
 }
+
+// TestFollowTrustEnds: what may not be applied any more when a node's turn comes is not: a release that expires, or
+// whose key loses its trust, while the node waits.
+func TestFollowTrustEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *site)
+		code   int
+		want   [3]string
+	}{
+		"expires": {func(*site) {}, 1, [3]string{"False", "Refused", "release 1 expired at "}},
+		"key": {func(s *site) { must(t, os.WriteFile(s.keys, []byte(line("ops", s.other)), 0o600)) }, 1,
+			[3]string{"False", "Refused", "of a key that is not trusted here"}},
+		"newer": {func(s *site) { s.publish(2, "second") }, 0, [3]string{"False", "Waiting", "as there is another release"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			synctest.Test(t, func(t *testing.T) {
+				s.t = t
+				s.publish(1, "first")
+				_, _, err := signed(t, Signing{Key: s.key, Serial: 1, Lasts: 15 * time.Minute}, filepath.Join(s.dir, "prod.tar"))
+				must(t, err)
+				n := s.node("n")
+				lease := kube.Lease{Name: "nodejoin-follow.prod", Holder: "other", Duration: 20 * time.Minute,
+					Renewed: time.Now()}
+				_, err = s.cluster.TakeLease(t.Context(), lease, "")
+				must(t, err)
+				done := make(chan int)
+				go func() { done <- n.round(t.Context()) }()
+				time.Sleep(10 * time.Minute)
+				c.change(s)
+				if code := <-done; code != c.code {
+					t.Errorf("code %d: %q", code, n.said)
+				}
+				n.want(c.want[0], c.want[1], c.want[2], 0)
+				if list, err := s.cluster.Leases(t.Context(), "nodejoin-follow."); err != nil || len(list) > 0 {
+					t.Errorf("%+v, %v", list, err)
+				}
+			})
+		})
+	}
+}

@@ -166,6 +166,14 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 		return r.waits(rel, waits), exitOK
 	}
 	defer letGo()
+	// It has waited: a release that has expired, or whose key is no longer trusted, is not applied.
+	now, _, err := r.file.release(ctx, r.store)
+	if err != nil {
+		return r.failed(rel, err)
+	}
+	if now.Serial != rel.Serial || now.SHA256 != rel.SHA256 {
+		return r.waits(rel, "the next round, as there is another release"), exitOK
+	}
 	result, code := r.apply(ctx, rel, bundle, done)
 	switch {
 	case ctx.Err() != nil:
