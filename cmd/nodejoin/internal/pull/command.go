@@ -32,7 +32,7 @@ names, and applies its own part of the plan if the release is new. Nobody has to
 A release is a bundle that somebody signed ('nodejoin bundle PLAN -o prod.tar --sign KEY'). Only
 one that a key in the file of trusted keys has signed, for this plan, and with a higher serial number
 than the last one counts. In its window, after a random pause, each node waits for its turn: the nodes
-of a plan apply it one at a time, and no other does after one has failed.
+of a plan apply it one at a time, and after a failure the others wait.
 
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
 NodejoinFollowsPlan: Applied, Waiting, Refused, NotFetched, ApplyFailed or RebootPending.

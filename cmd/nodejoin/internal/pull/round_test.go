@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/steps/kube"
 )
 
@@ -160,6 +161,47 @@ func TestFollowTrustEnds(t *testing.T) {
 				if list, err := s.cluster.Leases(t.Context(), "nodejoin-follow."); err != nil || len(list) > 0 {
 					t.Errorf("%+v, %v", list, err)
 				}
+			})
+		})
+	}
+}
+
+// TestFollowHoldsUp: an apply that began and did not finish holds up the other nodes, as its Node may be cordoned.
+func TestFollowHoldsUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome     firstboot.Outcome
+		unreachable bool
+		code        int
+		reason      string
+		holds       bool
+	}{
+		"unreachable": {firstboot.Waiting, true, 4, "Waiting", true},
+		"reboot":      {firstboot.Rebooting, false, 6, "RebootPending", true},
+		"locked":      {firstboot.Waiting, false, 7, "Waiting", false}, // nothing was changed
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			synctest.Test(t, func(t *testing.T) {
+				s.t = t
+				s.publish(1, "first")
+				a, b := s.node("a"), s.node("b")
+				s.outcome["a"] = c.outcome
+				s.unreachable.Store(c.unreachable)
+				if code := a.round(t.Context()); code != c.code {
+					t.Errorf("code %d: %q", code, a.said)
+				}
+				a.want("False", c.reason, "", 0, "first")
+				if code := b.round(t.Context()); code != 0 {
+					t.Errorf("code %d: %q", code, b.said)
+				}
+				if c.holds {
+					b.want("False", "Waiting", "release 1 waits for the node a, where it has not finished", 0)
+					s.outcome["a"] = firstboot.Finished
+					if code := a.round(t.Context()) + b.round(t.Context()); code != 0 {
+						t.Errorf("code %d", code)
+					}
+				}
+				b.want("True", "Applied", "release 1", 1, "first")
 			})
 		})
 	}

@@ -24,11 +24,12 @@ import (
 	"nodejoin/steps/wait"
 )
 
-// Exit codes of a round, besides those of an apply.
+// Exit codes of a round.
 const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitNotFetched  = 4
+	exitLocked      = 7 // of an apply: another run holds the machine
 	exitInterrupted = 130
 )
 
@@ -177,10 +178,10 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	result, code := r.apply(ctx, rel, bundle, done)
 	switch {
 	case ctx.Err() != nil:
-	case result.Reason == ApplyFails:
-		t.failed(ctx)
 	case result.Reason == Applied:
 		t.done(ctx)
+	case result.Reason != Refused && code != exitLocked: // it has begun: the Node may be cordoned
+		t.failed(ctx)
 	}
 	return result, code
 }

@@ -10,7 +10,8 @@ import (
 	"nodejoin/steps/wait"
 )
 
-// turn is the turn of a node among those that follow the same plan: one at a time, and none after one has failed.
+// turn is the turn of a node among those that follow the same plan: one at a time, and none after one that has not
+// finished.
 type turn struct {
 	api    kube.API
 	file   *File
@@ -94,7 +95,7 @@ func (t turn) try(ctx context.Context) (waits string, err error) {
 	for _, l := range list {
 		if l.Holder != t.file.Node && l.Live(time.Now()) && l.Note == t.lease("", 0).Note {
 			t.release(ctx, t.name())
-			return "the node " + l.Holder + ", where it has failed", nil
+			return "the node " + l.Holder + ", where it has not finished", nil
 		}
 	}
 	return "", nil
@@ -128,7 +129,7 @@ func (t turn) release(ctx context.Context, name string) {
 	}
 }
 
-// failed keeps the other nodes from this release.
+// failed keeps the other nodes from this release, which this node has begun and not finished.
 func (t turn) failed(ctx context.Context) {
 	if _, err := t.api.TakeLease(ctx, t.lease(t.failedName(t.file.Node), failedFor), ""); err != nil {
 		t.say("the other nodes do not know of the failure: " + err.Error())
