@@ -35,7 +35,7 @@ than the last one counts. In its window, after a random pause, each node waits f
 of a plan apply it one at a time, and after a failure the others wait.
 
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
-NodejoinFollowsPlan: Applied, Waiting, Refused, NotFetched, ApplyFailed or RebootPending.
+NodejoinFollowsPlan: Applied, Waiting, Refused, Failed, NotFetched, ApplyFailed or RebootPending.
 
 FILE is JSON: version (1), node, plan (the name of the releases), source (of the release:
 https://..., oci://HOST/REPOSITORY:TAG or an absolute path), signers (file of trusted keys, as

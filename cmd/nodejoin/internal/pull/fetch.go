@@ -20,11 +20,28 @@ type fetchedError struct{ err error }
 func (e *fetchedError) Error() string { return e.err.Error() }
 func (e *fetchedError) Unwrap() error { return e.err }
 
+// ownError is trouble of this machine, which says nothing about the release.
+type ownError struct{ err error }
+
+func (e *ownError) Error() string { return e.err.Error() }
+func (e *ownError) Unwrap() error { return e.err }
+
+// fetching reads what is fetched, and marks its errors as such.
+type fetching struct{ io.Reader }
+
+func (r fetching) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns it itself
+		err = &fetchedError{err}
+	}
+	return n, err
+}
+
 // release fetches the release of the plan, and verifies it. by names the key that signed it.
 func (f *File) release(ctx context.Context, store *artifact.Store) (r Release, by string, err error) {
 	trusted, err := ReadSigners(f.Signers)
 	if err != nil {
-		return r, "", err
+		return r, "", &ownError{err}
 	}
 	src, err := f.source()
 	if err != nil {
@@ -70,20 +87,23 @@ func (f *File) fetch(ctx context.Context, store *artifact.Store, r Release, fold
 	defer func() { _ = in.Close() }() // it was only read
 	out, err := os.OpenFile(to+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", err
+		return "", &ownError{err}
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, r.Size+1))
+	n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(fetching{in}, r.Size+1))
 	if closed := out.Close(); err == nil {
 		err = closed
 	}
 	switch have := hex.EncodeToString(sum.Sum(nil)); {
 	case err != nil:
-		return "", &fetchedError{err}
+		return "", &ownError{err}
 	case n < r.Size:
 		return "", &fetchedError{fmt.Errorf("the bundle of release %d is cut: %d of %d bytes", r.Serial, n, r.Size)}
 	case n > r.Size || have != r.SHA256:
 		return "", fmt.Errorf("the bundle of release %d is another file than was signed", r.Serial)
 	}
-	return to, os.Rename(to+".part", to)
+	if err := os.Rename(to+".part", to); err != nil {
+		return "", &ownError{err}
+	}
+	return to, nil
 }

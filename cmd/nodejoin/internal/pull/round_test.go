@@ -206,3 +206,29 @@ func TestFollowHoldsUp(t *testing.T) {
 		})
 	}
 }
+
+// TestFollowOwnTrouble: trouble of this machine is not put down to the source.
+func TestFollowOwnTrouble(t *testing.T) {
+	s := newSite(t)
+	s.publish(1, "first")
+	n := s.node("n")
+	for what, at := range map[string]string{"folder": n.Path + ".work", "bundle": n.Path + ".work/bundle.tar.part/x"} {
+		t.Run(what, func(t *testing.T) {
+			if what == "folder" {
+				must(t, os.WriteFile(at, nil, 0o600))
+			} else {
+				must(t, os.MkdirAll(at, 0o700))
+			}
+			if code := n.round(t.Context()); code != 1 {
+				t.Errorf("code %d: %q", code, n.said)
+			}
+			n.want("False", "Failed", filepath.Base(n.Path)+".work", 0)
+			must(t, os.RemoveAll(n.Path+".work"))
+		})
+	}
+	n.file.Signers += "~"
+	if code := n.round(t.Context()); code != 1 {
+		t.Errorf("code %d: %q", code, n.said)
+	}
+	n.want("False", "Failed", "allowed_signers~", 0)
+}

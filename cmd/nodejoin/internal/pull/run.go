@@ -115,7 +115,7 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 	if r.file.jitter > 0 {
 		pause, err := upTo(r.file.jitter)
 		if err != nil {
-			return r.failed(rel, err)
+			return r.failed(rel, &ownError{err})
 		}
 		if pause > shortPause {
 			r.waiting(ctx, rel, "a random pause of "+pause.Round(time.Minute).String())
@@ -142,7 +142,7 @@ func upTo(limit time.Duration) (time.Duration, error) {
 // take fetches a release, and applies it when it is this node's turn.
 func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) {
 	if err := firstboot.Folders(r.work()); err != nil {
-		return r.failed(rel, err)
+		return r.failed(rel, &ownError{err})
 	}
 	r.Say(fmt.Sprintf("fetching release %d", rel.Serial))
 	bundle, err := r.file.fetch(ctx, r.store, rel, r.work())
@@ -180,7 +180,7 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	case ctx.Err() != nil:
 	case result.Reason == Applied:
 		t.done(ctx)
-	case result.Reason != Refused && code != exitLocked: // it has begun: the Node may be cordoned
+	case result.Reason != Refused && result.Reason != Failed && code != exitLocked: // it has begun: the Node may be cordoned
 		t.failed(ctx)
 	}
 	return result, code
@@ -191,7 +191,7 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	before := r.state
 	r.state.Serial, r.state.SHA256, r.state.Applied = rel.Serial, rel.SHA256, time.Time{}
 	if err := r.state.write(r.statePath()); err != nil {
-		return r.failed(rel, err)
+		return r.failed(rel, &ownError{err})
 	}
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
 	if r.file.Environment != "" {
@@ -238,6 +238,9 @@ func (r *Run) waiting(ctx context.Context, rel Release, what string) {
 func (r *Run) failed(rel Release, err error) (Result, int) {
 	if errors.As(err, new(*fetchedError)) {
 		return Result{NotFetched, rel.Serial, err.Error()}, exitNotFetched
+	}
+	if errors.As(err, new(*ownError)) {
+		return Result{Failed, rel.Serial, err.Error()}, exitFailed
 	}
 	return Result{Refused, rel.Serial, err.Error()}, exitFailed
 }

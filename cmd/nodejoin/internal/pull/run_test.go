@@ -290,7 +290,7 @@ func TestFollowRefuses(t *testing.T) {
 				"is another file than was signed"},
 			{"no bundle", func() { must(t, os.Remove(bundle)) }, 4, "Unknown", "NotFetched", "prod.tar"},
 			{"no release", func() { must(t, os.Remove(release)) }, 4, "Unknown", "NotFetched", "prod.tar.release"},
-			{"no keys", func() { must(t, os.Rename(s.keys, s.keys+"~")) }, 1, "False", "Refused", "allowed_signers"},
+			{"no keys", func() { must(t, os.Rename(s.keys, s.keys+"~")) }, 1, "False", "Failed", "allowed_signers"},
 		} {
 			serial++
 			s.publish(serial, "next")

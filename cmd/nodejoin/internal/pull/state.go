@@ -36,6 +36,7 @@ const (
 	Applied    Reason = "Applied"    // the newest release
 	Waiting    Reason = "Waiting"    // for the window, or for other nodes
 	Refused    Reason = "Refused"    // the release is not trusted, or is older
+	Failed     Reason = "Failed"     // this machine has trouble of its own; nothing was changed
 	NotFetched Reason = "NotFetched" // what there is now is not known
 	ApplyFails Reason = "ApplyFailed"
 	Rebooting  Reason = "RebootPending"
