@@ -28,7 +28,7 @@ type followed struct {
 }
 
 // tell sets the annotation of the Node, if it is another, and its condition.
-func (s *state) tell(ctx context.Context, api kube.API, of *File) error {
+func (s state) tell(ctx context.Context, api kube.API, of *File) error {
 	f := followed{Plan: of.Plan, Applied: s.Applied, Result: s.Result}
 	if !f.Applied.IsZero() {
 		f.Release = s.Serial
@@ -37,11 +37,14 @@ func (s *state) tell(ctx context.Context, api kube.API, of *File) error {
 	if err != nil {
 		return err
 	}
-	if string(b) != s.Told {
+	n, err := api.Node(ctx, of.Node)
+	if err != nil {
+		return err
+	}
+	if string(b) != n.Annotations[annotation] {
 		if err := api.SetAnnotations(ctx, of.Node, map[string]string{annotation: string(b)}, nil); err != nil {
 			return err
 		}
-		s.Told = string(b)
 	}
 	return api.SetCondition(ctx, of.Node, kube.Condition{Type: conditionType, Status: s.Result.Reason.status(),
 		Reason: string(s.Result.Reason), Message: s.Result.Message, Since: s.Since})

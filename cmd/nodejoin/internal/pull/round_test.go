@@ -232,3 +232,21 @@ func TestFollowOwnTrouble(t *testing.T) {
 	}
 	n.want("False", "Failed", "allowed_signers~", 0)
 }
+
+// TestFollowNodeAgain: a Node that was deleted and registered again gets the result back.
+func TestFollowNodeAgain(t *testing.T) {
+	s := newSite(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.publish(1, "first")
+		n := s.machine("n")
+		for _, uid := range []string{"u1", "u2"} {
+			must(t, s.cluster.PutNode(t.Context(), kube.Node{Name: "n", UID: uid, Ready: true}))
+			if code := n.round(t.Context()); code != 0 {
+				t.Errorf("code %d: %q", code, n.said)
+			}
+			n.want("True", "Applied", "release 1", 1, "first")
+			must(t, s.cluster.DeleteNode(t.Context(), "n", uid))
+		}
+	})
+}

@@ -254,12 +254,9 @@ func (r *Run) report(ctx context.Context, result Result) error {
 		r.state.Since = time.Now().UTC().Truncate(time.Second)
 	}
 	r.state.Result = result
-	err, told := r.save(), r.state.Told
+	err := r.save()
 	if err := r.tell(ctx); err != nil {
 		r.Say("the Node does not have this result: " + err.Error())
-	}
-	if r.state.Told != told {
-		err = errors.Join(err, r.save())
 	}
 	return err
 }

@@ -18,7 +18,6 @@ type state struct {
 	Applied time.Time `json:"applied,omitzero"` // when it was done; zero = not yet
 	Result  Result    `json:"result"`           // of the last round
 	Since   time.Time `json:"since,omitzero"`   // when the status of the condition changed last
-	Told    string    `json:"told,omitempty"`   // annotation that the Node has
 }
 
 // Result is what a round came to.
