@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nodejoin/steps/kinds"
@@ -70,6 +73,7 @@ func TestNodeFollows(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	p.must(a.ReleaseLease(ctx, lease.Name, testNode))
+	p.foreignLeases(ctx, token)
 	for what, err := range map[string]error{
 		"another Node's annotation": a.SetAnnotations(ctx, "win-2", map[string]string{"nodejoin.dev/follows": "{}"}, nil),
 		"bootstrap tokens": func() error {
@@ -80,5 +84,24 @@ func TestNodeFollows(t *testing.T) {
 		if !errors.Is(err, kube.ErrForbidden) {
 			t.Errorf("%s: %v, want forbidden", what, err)
 		}
+	}
+}
+
+// foreignLeases: the account with this token changes no Leases but those of nodejoin: not the leader of a controller,
+// not the heartbeat of a Node.
+func (p *controlPlane) foreignLeases(ctx context.Context, token string) {
+	p.t.Helper()
+	const why = "the account changes only the Leases of nodejoin"
+	own := p.as(rest.Config{BearerToken: token})
+	for _, at := range [][2]string{{"kube-system", "kube-scheduler"}, {"kube-node-lease", "win-2"},
+		{"default", "nodejoin-x"}} {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: at[1]}}
+		_, err := own.CoordinationV1().Leases(at[0]).Create(ctx, l, metav1.CreateOptions{})
+		p.must(wantForbidden(err, why))
+		have, err := p.admin.CoordinationV1().Leases(at[0]).Create(ctx, l, metav1.CreateOptions{})
+		p.must(err)
+		_, err = own.CoordinationV1().Leases(at[0]).Update(ctx, have, metav1.UpdateOptions{})
+		p.must(wantForbidden(err, why))
+		p.must(wantForbidden(own.CoordinationV1().Leases(at[0]).Delete(ctx, at[1], metav1.DeleteOptions{}), why))
 	}
 }
