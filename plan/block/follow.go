@@ -24,7 +24,7 @@ var followSpec = &eval.Spec{Name: "follow", One: true,
 		{Name: "windows", Typ: eval.Strings, Doc: "times of the week at which a release is applied, in UTC, " +
 			"\"Sat,Sun 22:00-04:00\" or \"01:00-05:00\"; default any time"},
 		{Name: "jitter", Typ: cty.String, Doc: "longest random pause before a release is applied, default none"},
-		{Name: "interval", Typ: cty.String, Doc: "time between two looks at the source, default \"5m\""},
+		{Name: "interval", Typ: cty.String, Doc: "how often the node checks the source, default \"5m\""},
 		{Name: "values", Typ: eval.StrMap, Secret: true, Doc: "values of the plan's variables that its bundle does not " +
 			"have; they may be sensitive"},
 		{Name: "evict", Typ: cty.Bool, Doc: "true: the node's account may evict pods, of any node, as a release that " +
@@ -50,9 +50,9 @@ func (j *settingJudge) follow() {
 			"oci://HOST/REPOSITORY:TAG, or an absolute path on the node.", text)
 	}
 	if text := j.Str("signers"); text != "" {
-		if why := names.BadSigners(text); why != "" {
+		if _, err := names.Signers(text); err != nil {
 			j.Fail("signers", "invalid keys", "The argument \"signers\" is the content of a file of keys, "+
-				"file(\"allowed_signers\"), with lines such as 'ops@example ssh-ed25519 AAAA...': %s.", why)
+				"file(\"allowed_signers\"), with lines such as 'ops@example ssh-ed25519 AAAA...': %v.", err)
 		}
 	}
 	j.timesOfWeek("windows")

@@ -149,9 +149,9 @@ func TestReleaseRefused(t *testing.T) {
 		"not this one": {line(`a namespaces="*,!release@*"`, key), nil, "has no key that may sign releases"},
 		"too early":    {line(`a valid-after="29990101"`, key), nil, "the key of a is trusted from 2999"},
 		"too late":     {line(`a valid-before="20200101120000Z"`, key), nil, "was trusted until 2020-01-01T12:00:00Z"},
-		"no time":      {line(`a valid-before="tomorrow"`, key), nil, `:1: "tomorrow" is not a time`},
-		"authority":    {line(`a cert-authority`, key), nil, ":1: the option cert-authority is not known"},
-		"no key":       {"a ssh-ed25519", nil, ":1: want 'NAME [OPTIONS] TYPE KEY'"},
+		"no time":      {line(`a valid-before="tomorrow"`, key), nil, `: line 1: "tomorrow" is not a time`},
+		"authority":    {line(`a cert-authority`, key), nil, ": line 1: the option cert-authority is not known"},
+		"no key":       {"a ssh-ed25519", nil, ": line 1: want 'NAME [OPTIONS] TYPE KEY'"},
 		"no keys":      {"# none", nil, "has no key that may sign releases"},
 	} {
 		t.Run(name, func(t *testing.T) {

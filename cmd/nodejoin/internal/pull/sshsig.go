@@ -14,10 +14,12 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"nodejoin/plan/names"
 )
 
 // namespace is what a signature of a release is for. A signature of the same key for something else is none.
-const namespace = "release@nodejoin.dev"
+const namespace = names.ReleaseNamespace
 
 // The parts of a signature of SSH (OpenSSH, PROTOCOL.sshsig).
 const (
@@ -128,7 +130,7 @@ func verify(armored, text []byte) (ssh.PublicKey, error) {
 		return nil, err
 	}
 	if key.Verify(data, &signature) != nil {
-		return nil, errors.New("its signature does not fit: it was changed after it was signed")
+		return nil, errors.New("its signature does not match: the release was changed after it was signed")
 	}
 	return key, nil
 }
