@@ -74,7 +74,7 @@ func (r *Run) Do(ctx context.Context) (code int, err error) {
 	if ok, err := lock.TryLock(); err != nil {
 		return 0, fmt.Errorf("the lock of this run: %w", err)
 	} else if !ok {
-		r.Say("another round goes on")
+		r.Say("another round is still running")
 		return exitOK, nil
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
@@ -106,7 +106,7 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 	case rel.Serial < s.Serial:
 		return r.failed(rel, fmt.Errorf("release %d is older than release %d, which this node has", rel.Serial, s.Serial))
 	case rel.Serial == s.Serial && rel.SHA256 != s.SHA256:
-		return r.failed(rel, fmt.Errorf("there are two bundles of release %d", rel.Serial))
+		return r.failed(rel, fmt.Errorf("release %d already names another bundle", rel.Serial))
 	case rel.Serial == s.Serial && !s.Applied.IsZero():
 		return done, exitOK
 	case !r.file.mayApply(time.Now()):

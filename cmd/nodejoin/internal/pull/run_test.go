@@ -263,7 +263,7 @@ func TestFollowRefuses(t *testing.T) {
 				"Refused", "it is not signed"},
 			{"older", func() { s.publish(9, "older") }, 1, "False", "Refused", "release 9 is older than release"},
 			{"another of the same serial", func() { s.publish(last, "other") }, 1, "False", "Refused",
-				"there are two bundles of release"},
+				"already names another bundle"},
 			{"wrong key", func() {
 				r := Release{Version: 1, Plan: "prod", Serial: 99, Bundle: "prod.tar", Size: 1, SHA256: strings.Repeat("0", 64)}
 				b, err := r.signed(s.other)

@@ -112,7 +112,7 @@ func (s *Signing) fromAgent(ctx context.Context, public ssh.PublicKey) (err erro
 		err = errors.New("SSH_AUTH_SOCK is not set")
 	}
 	if err != nil {
-		return fmt.Errorf("%s: the key is the ssh-agent's, which cannot be asked: %w", s.Key, err)
+		return fmt.Errorf("%s: the key is in the ssh-agent, which does not answer: %w", s.Key, err)
 	}
 	defer func() {
 		if err != nil {
