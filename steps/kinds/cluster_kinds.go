@@ -20,9 +20,9 @@ var bootstrapTokenKind = steps.Kind{Name: "bootstrap_token", Place: steps.OnClus
 var serviceAccountKind = steps.Kind{Name: "service_account", Place: steps.OnCluster, Shared: true,
 	Doc: "a ServiceAccount with its role and binding",
 	Args: map[string]string{
-		"own_node": "the account changes only the Node that its token is bound to and the Leases of nodejoin, writes events " +
-			"about that Node only, and may renew that token: a ValidatingAdmissionPolicy and a Role, where the API server binds tokens to Nodes " +
-			"(Kubernetes 1.31 and newer)",
+		"own_node": "the account changes only the Node that its token is bound to and the Leases of nodejoin, writes " +
+			"events about that Node only, and may renew that token: a ValidatingAdmissionPolicy and a Role, where the API " +
+			"server binds tokens to Nodes (Kubernetes 1.31 and newer)",
 		"node": "with own_node: where the API server cannot limit the account so, this Node has an account of its own, " +
 			"NAME.NODE, with a ClusterRole that allows changes of this Node only",
 	},

@@ -180,7 +180,8 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	case ctx.Err() != nil:
 	case result.Reason == Applied:
 		t.done(ctx)
-	case result.Reason != Refused && result.Reason != Failed && code != exitLocked: // it has begun: the Node may be cordoned
+	case result.Reason != Refused && result.Reason != Failed && code != exitLocked:
+		// It has begun: the Node may be cordoned.
 		t.failed(ctx)
 	}
 	return result, code
