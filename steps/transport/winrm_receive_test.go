@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"nodejoin/steps/transport/agent"
 	"nodejoin/steps/transport/sshtest"
@@ -143,4 +146,51 @@ func TestReceive(t *testing.T) {
 	if agent.Receive(strings.NewReader(""), "linux", t.TempDir(), wire.Blob{Algorithm: "sha256", Digest: "../x"}) == nil {
 		t.Error("a name that is not a digest is accepted")
 	}
+}
+
+// TestReceiveHoldsNothing: a program that waits for parts does not hold the file open, which Windows would not rename
+// then.
+func TestReceiveHoldsNothing(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	dir, digest := t.TempDir(), strings.Repeat("a", 64)
+	path := filepath.Join(agent.BlobDir("linux", dir), digest+".part")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- agent.Receive(in, "linux", dir, wire.Blob{Algorithm: "sha256", Digest: digest, Size: 6})
+	}()
+	frame := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, 0), 3)
+	if _, err := out.Write(append(frame, "abc"...)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		have, _ := os.ReadFile(path)
+		if string(have) == "abc" && !isOpen(t, path) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after 10s the file has %q, or is still open", have)
+		}
+	}
+	if err := errors.Join(out.Close(), <-done); err != nil {
+		t.Error(err)
+	}
+}
+
+// isOpen reports whether this process has a file open.
+func isOpen(t *testing.T, path string) bool {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool {
+		to, _ := os.Readlink("/proc/self/fd/" + e.Name())
+		return to == path
+	})
 }
