@@ -75,8 +75,8 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	return nil
 }
 
-// rules are the rights of a first boot: its own Node, and tokens of the accounts of its programs. The Node of such a
-// token is the machine's own, as the API server compares its UID.
+// rules are the rights of a first boot: its own Node, and tokens of the accounts of its programs. Which Node such a
+// token is bound to is for the machine to say: the API server only compares the name with the UID.
 func rules(node, tokenID string, accounts []string) []kube.Rule {
 	out := []kube.Rule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},

@@ -31,7 +31,7 @@ type fetching struct{ io.Reader }
 
 func (r fetching) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
-	if err != nil && err != io.EOF { //nolint:errorlint // a Reader returns it itself
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = &fetchedError{err}
 	}
 	return n, err
