@@ -414,7 +414,10 @@ func TestWinRMStrangeProgram(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- conn.Close() }()
 	select {
-	case <-closed:
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the connection has not ended after 20s")
 	}
