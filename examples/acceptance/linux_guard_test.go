@@ -3,6 +3,7 @@ package acceptance_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,10 +128,15 @@ func (b *linuxBed) wantPaused(ctx context.Context, t *testing.T, args []string, 
 	if out, code := released(t).output(ctx, t, append(append([]string{"unpause"}, target...), args...)...); code != 0 {
 		t.Fatalf("unpause: exit code %d\n%s", code, out)
 	}
-	until(ctx, t, "kube-proxy after the pause", func() error {
-		if is := active("kube-proxy"); is != "active" {
-			return fmt.Errorf("it is %s", is)
+	until(ctx, t, "a check of the node that finds nothing, and kube-proxy after the pause", func() error {
+		var have struct{ Problems []any }
+		text, err := os.ReadFile(state)
+		if err = errors.Join(err, json.Unmarshal(text, &have)); err == nil && len(have.Problems) > 0 {
+			err = fmt.Errorf("it has found %v", have.Problems)
 		}
-		return nil
+		if is := active("kube-proxy"); err == nil && is != "active" {
+			err = fmt.Errorf("kube-proxy is %s", is)
+		}
+		return err
 	})
 }

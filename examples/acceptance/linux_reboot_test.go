@@ -87,7 +87,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 	for _, s := range []map[string]string{before, after} {
 		maps.DeleteFunc(s, func(path, _ string) bool {
 			return strings.HasPrefix(path, "/root") || // the plan, nodejoin, and its history
-				strings.HasPrefix(path, "/run/cloud-init/") || // its log of the boot, where cloud-init is installed
+				strings.HasPrefix(path, "/run/cloud-init/") || // another boot, where cloud-init is installed
 				slices.Contains([]string{"/run/utmp", "/var/log/wtmp", "/run/sshd"}, path) // another boot
 		})
 	}
