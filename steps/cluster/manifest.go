@@ -57,7 +57,8 @@ func (k *client) manifest(ctx context.Context, want kube.Manifest) (kube.Manifes
 		return kube.ManifestState{}, err
 	}
 	waits, err := k.waits(ctx, want, have)
-	return kube.ManifestState{Exists: true, Differs: k.differs(have, then), Set: kube.SetOf(have), Waits: waits}, err
+	differs := k.differs(want, have, then)
+	return kube.ManifestState{Exists: true, Differs: differs, Set: kube.SetOf(have), Waits: waits}, err
 }
 
 // waits says why the kinds of a definition, observed as have, are not available yet: it is established some
@@ -219,7 +220,7 @@ func metaOf(object map[string]any) map[string]any {
 
 // differs compares an object with the result of a dry run. Counters of the API server are ignored; of the
 // managers, only nodejoin's fields count.
-func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
+func (k *client) differs(want kube.Manifest, have, then map[string]any) []kube.FieldDiff {
 	before, after := k.managed(have), k.managed(then)
 	strip := func(o map[string]any) map[string]any {
 		o = maps.Clone(o)
@@ -228,6 +229,9 @@ func (k *client) differs(have, then map[string]any) []kube.FieldDiff {
 			delete(meta, name)
 		}
 		o["metadata"] = meta
+		if _, ok := want.Object["status"]; !ok { // a controller may have written it between the two requests
+			delete(o, "status")
+		}
 		return o
 	}
 	out := kube.DiffFields(strip(have), strip(then))
