@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -33,30 +32,7 @@ func (c *openConn) Close() error {
 // again, as it is after a lost connection.
 func TestFewConnectionsStayOpen(t *testing.T) {
 	const hosts, most = 130, 100
-	dir := t.TempDir()
-	var names []string
-	for i := range hosts {
-		names = append(names, fmt.Sprintf("%q", fmt.Sprintf("h%d", i)))
-	}
-	text := fmt.Sprintf(`node "host" {
-  for_each = toset([%s])
-  name     = each.key
-  os       = "linux"
-  connection "sandbox" { path = ".sandbox/${each.key}" }
-}
-step "directory" "dir" { path = "/srv/dir" }
-`, strings.Join(names, ", "))
-	if err := os.WriteFile(filepath.Join(dir, "x.join.hcl"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0"})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	c, diags := p.Compile()
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
+	c := directoryOn(t, hosts)
 	var open, made, refused atomic.Int64
 	s := engine.New(c, engine.Options{Parallel: 8, Emit: func(event.Event) {},
 		Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
@@ -88,4 +64,30 @@ step "directory" "dir" { path = "/srv/dir" }
 	if open.Load() != 0 || made.Load() != 2*hosts-most {
 		t.Errorf("%d connections are open at the end, %d were made", open.Load(), made.Load())
 	}
+}
+
+// directoryOn is a plan that makes one folder on each of many sandboxes, h000 and so on.
+func directoryOn(t *testing.T, hosts int) *plan.Compiled {
+	t.Helper()
+	dir := t.TempDir()
+	text := fmt.Sprintf(`node "host" {
+  count = %d
+  name  = format("h%%03d", count.index)
+  os    = "linux"
+  connection "sandbox" { path = ".sandbox/${count.index}" }
+}
+step "directory" "dir" { path = "/srv/dir" }
+`, hosts)
+	if err := os.WriteFile(filepath.Join(dir, "x.join.hcl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	c, diags := p.Compile()
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return c
 }

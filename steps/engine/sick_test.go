@@ -2,9 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,26 +72,7 @@ func TestSickTenth(t *testing.T) {
 // runSick checks and applies, and returns when the last of the hosts that are well is done with each, and how many
 // changed. The sick ones are first.
 func runSick(t *testing.T, hosts, parallel int, kind sick) (check, apply time.Duration, changed int) {
-	dir := t.TempDir()
-	text := fmt.Sprintf(`node "host" {
-  count = %d
-  name  = format("h%%03d", count.index)
-  os    = "linux"
-  connection "sandbox" { path = ".sandbox/${count.index}" }
-}
-step "directory" "dir" { path = "/srv/fleet" }
-`, hosts)
-	if err := os.WriteFile(filepath.Join(dir, "fleet.join.hcl"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0"})
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	c, diags := p.Compile()
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
+	c := directoryOn(t, hosts)
 	ill := map[string]bool{}
 	flaps := map[string]*int{}
 	for i, n := range c.Nodes {

@@ -29,10 +29,10 @@ func Bake(a App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bake PLAN [NODE]",
 		Short: "Prepare a machine as an image of nodes",
-		Long: `Prepares the machine of NODE as an image: it gets what the plan has for every machine like
-it, such as programs, settings, features of Windows and images of containers. What has a
-secret, a name or an address, and the join itself, are left out, and listed. Copies of the
-machine then join faster: with 'nodejoin apply', or at their first boot by 'nodejoin user-data'.
+		Long: `Prepares the machine of NODE as an image. It does the steps of the plan that are the same on
+every machine like it: programs, settings, features of Windows, container images. It leaves
+out, and lists, the steps with a secret, a name or an address, and the join itself. Copies of
+the machine then join faster, with 'nodejoin apply' or at their first boot ('nodejoin user-data').
 
 At the end the machine's SSH host keys, its machine id, leases, logs and the state of cloud-init
 are removed, and all that nodejoin wrote is searched for secrets, keys, certificates, tokens and
