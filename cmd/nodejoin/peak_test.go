@@ -3,35 +3,18 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"nodejoin/steps/host/hosttest"
 )
 
-// peakLimit is the most memory, in bytes, that a run over one machine may use.
-const peakLimit = 40_000_000
-
-// mainPeak runs a program and writes its peak memory to a file. Linux counts the parent's memory at the start as the
-// program's (exec_mmap), so the parent is this new process and not the test process.
-func mainPeak() {
-	cmd := exec.Command(os.Args[2], os.Args[3:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err := cmd.Run()
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && err == nil {
-		err = os.WriteFile(os.Args[1], []byte(strconv.FormatInt(usage.Maxrss<<10, 10)), 0o600) // in KiB (getrusage(2))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+// peakLimit is the most memory, in bytes, that a run over one machine may have, without the pages of its file.
+const peakLimit = 16_000_000
 
 // TestPeakMemory: a machine behind SSH costs the controller little memory. nodejoin, built as for a release,
 // plans and applies a file there.
@@ -52,20 +35,17 @@ func TestPeakMemory(t *testing.T) {
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	peak := filepath.Join(c.root, "peak")
 	for i, args := range [][]string{{"plan", plan}, {"plan", plan}, {"apply", "--auto-approve", plan}} {
-		cmd := exec.CommandContext(t.Context(), "nodejoin-peak", append([]string{peak, program}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = c.env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		b, err := os.ReadFile(peak)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		have, err := hosttest.PeakMemory(cmd)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v: %v\n%s", args, err, out.Bytes())
 		}
-		have, err := strconv.Atoi(strings.TrimSpace(string(b)))
-		if t.Logf("%s: %d bytes", args[0], have); err != nil || i > 0 && have > peakLimit { // the first builds the agent
-			t.Errorf("%s took %d bytes of memory, the limit is %d (%v)", args[0], have, peakLimit, err)
+		if t.Logf("%s: %d bytes", args[0], have); i > 0 && have > peakLimit { // the first builds the agent
+			t.Errorf("%s took %d bytes of memory, the limit is %d", args[0], have, peakLimit)
 		}
 	}
 	h.repair()

@@ -23,8 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	hosttest.InMemory()
-	testscript.Main(m, map[string]func(){"nodejoin": mainSeen, "nodejoin-leaks": mainLeaks,
-		"nodejoin-peak": mainPeak})
+	testscript.Main(m, map[string]func(){"nodejoin": mainSeen, "nodejoin-leaks": mainLeaks})
 }
 
 // updateScripts rewrites the expected outputs of scripts, and numbers on pages.

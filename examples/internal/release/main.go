@@ -28,13 +28,6 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == measureCommand {
-		if err := measure(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "release:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	r := release{}
 	flag.StringVar(&r.version, "version", "dev", "version that the program says")
 	flag.StringVar(&r.out, "o", "dist", "folder of the release; it must not exist")

@@ -2,14 +2,7 @@
 
 package main
 
-import (
-	"context"
-	"errors"
-)
-
-const measureCommand = "measure"
+import "context"
 
 // frugal measures on Linux alone.
 func (*release) frugal(context.Context, string, string, string) error { return nil }
-
-func measure([]string) error { return errors.ErrUnsupported }

@@ -1,33 +1,24 @@
-package main
+package hosttest
 
 import (
-	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"testing"
 	"time"
 )
 
-// takeCommand before a number of bytes makes the program allocate that much memory.
-const takeCommand = "take"
+// takeEnv has a number of bytes: the program allocates that much memory and ends.
+const takeEnv = "NODEJOIN_TEST_TAKE"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 {
-		switch os.Args[1] {
-		case measureCommand:
-			if err := measure(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		case takeCommand:
-			n, _ := strconv.Atoi(os.Args[2])
-			b := touch(n)
-			time.Sleep(200 * time.Millisecond) // peak looks each millisecond
-			runtime.KeepAlive(b)
-			os.Exit(0)
-		}
+	if text := os.Getenv(takeEnv); text != "" {
+		n, _ := strconv.Atoi(text)
+		b := touch(n)
+		time.Sleep(200 * time.Millisecond) // PeakMemory looks each millisecond
+		runtime.KeepAlive(b)
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -49,10 +40,12 @@ func TestPeakIsOfTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, takes := range []int{1 << 20, 100 << 20} {
-		have, err := peak(t.Context(), self, takeCommand, strconv.Itoa(takes))
+		cmd := exec.CommandContext(t.Context(), self)
+		cmd.Env = append(os.Environ(), takeEnv+"="+strconv.Itoa(takes))
+		have, err := PeakMemory(cmd)
 		if err != nil || have < takes || have > takes+60<<20 {
 			t.Errorf("a program that allocates %d bytes used %d, %v", takes, have, err)
 		}
 	}
-	_ = ours[0]
+	runtime.KeepAlive(ours)
 }

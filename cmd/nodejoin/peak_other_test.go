@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// mainPeak measures on Linux only.
-func mainPeak() {}
