@@ -37,6 +37,8 @@ const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST]]
                                          write parts of an artifact, which come over standard input
        nodejoin-agent supervise ARGS...  run a program as a service
        nodejoin-agent node ARGS...       keep the node in order, as a service
+       nodejoin-agent feature CHANGE NAME
+                                         turn a feature of Windows on or off, as a service
        nodejoin-agent version [--digest] print the version, or the sha256 of this file
 `
 
@@ -58,6 +60,8 @@ func run(args []string) int {
 		return supervised(args[1:])
 	case args[0] == "node":
 		return noded(args[1:])
+	case args[0] == "feature":
+		return feature(args[1:])
 	case args[0] == selftest.ServiceCommand && len(args) == 1:
 		return selftest.Service()
 	case args[0] == "version" && len(args) == 1:

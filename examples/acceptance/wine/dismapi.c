@@ -1,16 +1,14 @@
-/* Stand-in for the DISM API: a handful of features of the running Windows, whose states
+/* Stand-in for the DISM API (capabilities: capability.c): a handful of features of the running Windows, whose states
  * are values of FEATURES_KEY. A state that waits for a reboot has a volatile key below
  * PENDING_KEY; once that is gone the machine has booted, and the state is the next one.
  * What real servicing does while Windows boots, this does when it is first asked.
  *
  * Structures, states and codes are those of mingw's dismapi.h.
  */
-#include <windows.h>
-#include <dismapi.h>
 #include <stdlib.h>
 #include <wchar.h>
+#include "dism.h"
 
-#define API __declspec(dllexport) HRESULT WINAPI
 #define FEATURES_KEY L"SOFTWARE\\nodejoin-stand-in\\Features"
 #define PENDING_KEY L"SOFTWARE\\nodejoin-stand-in-pending"
 /* Where servicing notes that it waits for a reboot; it is volatile on Windows, too. */
@@ -42,8 +40,7 @@ static const feature *find(const WCHAR *name)
     return NULL;
 }
 
-/* Opens or makes a key of the machine; NULL where that fails. */
-static HKEY key(const WCHAR *path, const WCHAR *below, DWORD options)
+HKEY dism_key(const WCHAR *path, const WCHAR *below, DWORD options)
 {
     WCHAR full[256];
     HKEY k = NULL;
@@ -70,7 +67,7 @@ static void set_services(const feature *f, BOOL on)
         WCHAR path[256];
         _snwprintf(path, 256, L"%ls%ls", SERVICES_KEY, f->services[i]);
         if (on) {
-            HKEY k = key(path, L"", REG_OPTION_NON_VOLATILE);
+            HKEY k = dism_key(path, L"", REG_OPTION_NON_VOLATILE);
             RegSetValueExW(k, L"Start", 0, REG_DWORD, (BYTE *)&manual, sizeof manual);
             RegCloseKey(k);
         } else
@@ -81,12 +78,12 @@ static void set_services(const feature *f, BOOL on)
 static void set_state(const feature *f, DismPackageFeatureState state)
 {
     DWORD value = state;
-    HKEY k = key(FEATURES_KEY, L"", REG_OPTION_NON_VOLATILE);
+    HKEY k = dism_key(FEATURES_KEY, L"", REG_OPTION_NON_VOLATILE);
     RegSetValueExW(k, f->name, 0, REG_DWORD, (BYTE *)&value, sizeof value);
     RegCloseKey(k);
     if (state == DismStateInstallPending || state == DismStateUninstallPending) {
-        RegCloseKey(key(PENDING_KEY L"\\", f->name, REG_OPTION_VOLATILE));
-        RegCloseKey(key(REBOOT_PENDING_KEY, L"", REG_OPTION_VOLATILE));
+        RegCloseKey(dism_key(PENDING_KEY L"\\", f->name, REG_OPTION_VOLATILE));
+        RegCloseKey(dism_key(REBOOT_PENDING_KEY, L"", REG_OPTION_VOLATILE));
         return;
     }
     set_services(f, state == DismStateInstalled);
@@ -95,7 +92,7 @@ static void set_state(const feature *f, DismPackageFeatureState state)
 static DismPackageFeatureState state_of(const feature *f)
 {
     DWORD value, size = sizeof value;
-    HKEY k = key(FEATURES_KEY, L"", REG_OPTION_NON_VOLATILE);
+    HKEY k = dism_key(FEATURES_KEY, L"", REG_OPTION_NON_VOLATILE);
     if (RegQueryValueExW(k, f->name, NULL, NULL, (BYTE *)&value, &size))
         value = f->factory;
     RegCloseKey(k);
@@ -135,21 +132,28 @@ API DismOpenSession(PCWSTR image, PCWSTR windows, PCWSTR drive, DismSession *ses
     return S_OK;
 }
 
-/* What a call on a session begins with. */
-static HRESULT begin(DismSession session, const WCHAR *name, const feature **f)
+HRESULT dism_begin(DismSession session)
 {
     if (!initialized)
         return DISMAPI_E_DISMAPI_NOT_INITIALIZED;
     if (!open || session != SESSION)
         return DISMAPI_E_INVALID_DISM_SESSION;
-    if (f && !(*f = find(name)))
+    return S_OK;
+}
+
+static HRESULT begin(DismSession session, const WCHAR *name, const feature **f)
+{
+    HRESULT status = dism_begin(session);
+    if (FAILED(status))
+        return status;
+    if (!(*f = find(name)))
         return DISMAPI_E_UNKNOWN_FEATURE;
     return S_OK;
 }
 
 API DismCloseSession(DismSession session)
 {
-    HRESULT status = begin(session, NULL, NULL);
+    HRESULT status = dism_begin(session);
     if (SUCCEEDED(status))
         open = FALSE;
     return status;

@@ -60,10 +60,25 @@ var dismStates = map[int32]host.FeatureState{
 	5: host.FeatureOnPending, 7: host.FeatureOff,
 }
 
+// dismError is a call of the API that failed with this HRESULT.
+type dismError struct {
+	error
+	code uint32
+}
+
+func (e dismError) Unwrap() error { return e.error }
+
 // result is the error of a call that returns an HRESULT. It is fs.ErrNotExist only if Windows knows no such
 // feature, never because the call did not find something else.
 func result(what string, r uintptr) error {
-	switch code := uint32(r); {
+	if err := explained(what, uint32(r)); err != nil {
+		return dismError{err, uint32(r)}
+	}
+	return nil
+}
+
+func explained(what string, code uint32) error {
+	switch {
 	case code == 0, code == rebootRequired, code == rebootToo, code == reloadRequired:
 		return nil
 	case code == unknownFeature:
@@ -72,9 +87,12 @@ func result(what string, r uintptr) error {
 		return fmt.Errorf("%s: Windows is installing or removing something else; try again when it is done", what)
 	case code == rebootFirst:
 		return fmt.Errorf("%s: Windows waits for a reboot for an earlier change and accepts no other before that", what)
-	case code == sourceMissing:
+	case code == sourceMissing, code == noUpdates:
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
-			"(HRESULT %#x); Windows Update may refuse an SSH session: turn the feature on from the console", what, code)
+			"(HRESULT %#x)", what, code)
+	case code == accessDenied:
+		return fmt.Errorf("%s: %w (Windows Update does not serve those who logged in over the network)", what,
+			syscall.Errno(windows.ERROR_ACCESS_DENIED))
 	case code == notElevated:
 		return fmt.Errorf("%s: only an elevated administrator may do this (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32
@@ -91,22 +109,6 @@ func result(what string, r uintptr) error {
 // capability reports whether the name is that of a capability (Feature on Demand), as Windows writes it:
 // NAME~PUBLISHER~ARCHITECTURE~LANGUAGE~VERSION.
 func capability(name string) bool { return strings.Count(name, "~") == 4 }
-
-// added is the error of a capability that was not installed. Its files come from Windows Update, which does not serve
-// those who logged in over the network (github.com/hashicorp/packer/issues/9345), or from the server that takes its
-// place, which often has none.
-func added(what string, r uintptr) error {
-	const remedy = "run 'dism /online /add-capability /capabilityname:NAME' on the machine itself, or as SYSTEM by a " +
-		"scheduled task, then try again; Windows Server 2025 has OpenSSH's server from the start"
-	switch code := uint32(r); code {
-	case accessDenied:
-		return fmt.Errorf("%s: Windows Update refuses logins over the network: %s", what, remedy)
-	case noUpdates, sourceMissing:
-		return fmt.Errorf("%s: the machine could not get the files from Windows Update (HRESULT %#x): %s", what, code,
-			remedy)
-	}
-	return result(what, r)
-}
 
 // session calls f with a session of the running Windows, one at a time.
 func (h *Host) session(ctx context.Context, op, name string, f func(session uint32, name *uint16) error) (err error) {
@@ -193,27 +195,61 @@ func (h *Host) Feature(ctx context.Context, name string) (state host.FeatureStat
 // lacks its files. Once started it runs to its end even if ctx ends: Windows does not promise anything
 // about a canceled change.
 func (h *Host) EnableFeature(ctx context.Context, name string) error {
-	return h.session(ctx, "enable feature", name, func(session uint32, text *uint16) error {
-		const limitAccess, enableAll = 0, 1
-		if capability(name) {
-			r, _, _ := dismAddCapability.Call(uintptr(session), uintptr(unsafe.Pointer(text)), limitAccess, 0, 0, 0, 0, 0)
-			return added("DismAddCapability", r)
-		}
-		r, _, _ := dismEnableFeature.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, dismPackageNone, limitAccess,
-			0, 0, enableAll, 0, 0, 0)
-		return result("DismEnableFeature", r)
-	})
+	return h.change(ctx, name, true)
 }
 
 // DisableFeature turns a feature off and keeps its files.
 func (h *Host) DisableFeature(ctx context.Context, name string) error {
-	return h.session(ctx, "disable feature", name, func(session uint32, text *uint16) error {
-		const removePayload = 0
-		if capability(name) {
-			r, _, _ := dismRemoveCapability.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, 0, 0)
-			return result("DismRemoveCapability", r)
+	return h.change(ctx, name, false)
+}
+
+// change turns a feature on or off; as SYSTEM where Windows refuses this login.
+func (h *Host) change(ctx context.Context, name string, on bool) error {
+	err := h.changeHere(ctx, name, on)
+	if refusesLogin(err) && h.featureService != nil {
+		return failed(changing(on), name, changeAsSystem(ctx, h.featureService, name, on))
+	}
+	return err
+}
+
+func changing(on bool) string {
+	if on {
+		return "enable feature"
+	}
+	return "disable feature"
+}
+
+// changeHere turns a feature on or off as the user of this process.
+func (h *Host) changeHere(ctx context.Context, name string, on bool) error {
+	const limitAccess, enableAll, removePayload = 0, 1, 0
+	return h.session(ctx, changing(on), name, func(session uint32, text *uint16) error {
+		s, feature := uintptr(session), uintptr(unsafe.Pointer(text))
+		var r uintptr
+		what := changeCall(name, on)
+		switch what {
+		case "DismAddCapability":
+			r, _, _ = dismAddCapability.Call(s, feature, limitAccess, 0, 0, 0, 0, 0)
+		case "DismRemoveCapability":
+			r, _, _ = dismRemoveCapability.Call(s, feature, 0, 0, 0)
+		case "DismEnableFeature":
+			r, _, _ = dismEnableFeature.Call(s, feature, 0, dismPackageNone, limitAccess, 0, 0, enableAll, 0, 0, 0)
+		case "DismDisableFeature":
+			r, _, _ = dismDisable.Call(s, feature, 0, removePayload, 0, 0, 0)
 		}
-		r, _, _ := dismDisable.Call(uintptr(session), uintptr(unsafe.Pointer(text)), 0, removePayload, 0, 0, 0)
-		return result("DismDisableFeature", r)
+		return result(what, r)
 	})
+}
+
+// changeCall is the call of the API that turns a feature on or off.
+func changeCall(name string, on bool) string {
+	switch {
+	case capability(name) && on:
+		return "DismAddCapability"
+	case capability(name):
+		return "DismRemoveCapability"
+	case on:
+		return "DismEnableFeature"
+	default:
+		return "DismDisableFeature"
+	}
 }

@@ -21,6 +21,8 @@ import (
 type Host struct {
 	dataDir string
 	trusted []*windows.SID // who may read a private file: see access.go
+	// featureService is the command that runs FeatureService; nil = there is none
+	featureService []string
 
 	factsMu sync.Mutex
 	facts   *host.Facts

@@ -13,6 +13,9 @@ type Options struct {
 	// DataDir is nodejoin's own folder, reported by Facts.
 	// Default: `nodejoin` in the machine's ProgramData folder.
 	DataDir string
+	// FeatureService is a command that runs FeatureService with the arguments that are added to it. Windows Update
+	// refuses logins over the network; with this command, features that come from it are installed as SYSTEM.
+	FeatureService []string
 }
 
 var _ host.Host = (*Host)(nil)
@@ -30,5 +33,5 @@ func New(opt Options) (*Host, error) {
 	if err != nil {
 		return nil, &host.Error{Op: "read", Subject: "process token", Err: err}
 	}
-	return &Host{dataDir: opt.DataDir, trusted: trusted}, nil
+	return &Host{dataDir: opt.DataDir, trusted: trusted, featureService: opt.FeatureService}, nil
 }

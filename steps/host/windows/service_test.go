@@ -30,6 +30,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serviceArg {
 		os.Exit(runService(os.Args[2]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == FeatureCommand {
+		os.Exit(FeatureService(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == enableArg {
+		if err := enable(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && os.Args[1] == sleepArg {
 		time.Sleep(time.Minute) // a program that runs until it is killed
 		os.Exit(0)

@@ -152,7 +152,7 @@ var libraries = []library{
 	{"pdh.dll", []string{"pdh.c"}, nil},
 	{"vmcompute.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
 	{"computenetwork.dll", []string{"hns.c"}, []string{"-lws2_32", "-lole32"}},
-	{"dismapi.dll", []string{"dismapi.c"}, []string{"-ladvapi32"}},
+	{"dismapi.dll", []string{"dismapi.c", "capability.c"}, []string{"-ladvapi32", "-lshlwapi"}},
 	{"netports.dll", []string{"netports.c"}, []string{"-loleaut32", "-lole32", "-luuid", "-ladvapi32"}},
 	{"netsh.exe", []string{"netsh.c"}, []string{"-ladvapi32"}},
 	{"bash.exe", []string{"shells.c"}, []string{"-lshell32"}},
