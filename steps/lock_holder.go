@@ -14,6 +14,8 @@ type LockHolder struct {
 	PID     int       `json:"pid"`  // on the controller
 	Since   time.Time `json:"since"`
 	Command string    `json:"command"` // "apply"
+	// Pod is the place that the run has in a Job of Kubernetes: its uid, and the index of the pod; "" = it has none.
+	Pod string `json:"pod,omitempty"`
 }
 
 // String is "apply by alice on ctl-1 (process 4711), since 2006-01-02T15:04:05Z".

@@ -38,7 +38,7 @@ type fleetReport struct {
 		Complete  bool
 		Failed    string
 	}
-	Shards []struct{ Shard, Hosts int }
+	Shards []struct{ Shard, Hosts, Retried int }
 	Hosts  []struct {
 		Node    string
 		Changed []string

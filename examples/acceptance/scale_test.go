@@ -91,13 +91,18 @@ func (r *rollouts) job(ctx context.Context, name string, pods int) {
 	var report fleetReport
 	for report = r.bed.fleetStatus(ctx, append([]string{"status", "--json"}, args...)); !report.Job.Complete &&
 		report.Job.Failed == "" && ctx.Err() == nil; {
-		time.Sleep(time.Second) // between two looks
+		time.Sleep(3 * time.Second) // between two looks
 		report = r.bed.fleetStatus(ctx, append([]string{"status", "--json"}, args...))
 	}
 	stop()
 	most, taken := r.atOnce()
-	r.t.Logf("%s: %d hosts, %d shards, %.0fs, %d pods killed, %d Nodes out of service at once at most (%d times one)",
-		name, len(r.hosts.Hosts), r.shards, time.Since(began).Seconds(), <-killed, most, taken)
+	again := 0
+	for _, s := range report.Shards {
+		again += s.Retried
+	}
+	r.t.Logf("%s: %d hosts, %d shards, %.0fs, %d pods killed, shards started %d times again, %d Nodes out of service at "+
+		"once at most (%d times one)", name, len(r.hosts.Hosts), r.shards, time.Since(began).Seconds(), <-killed, again,
+		most, taken)
 	failed := 0
 	for _, h := range report.Hosts {
 		if h.Error != nil {
@@ -111,9 +116,11 @@ func (r *rollouts) job(ctx context.Context, name string, pods int) {
 	}
 }
 
-// kill kills a pod of a fleet that runs, again and again, until ctx ends.
+// kill kills a pod of a fleet that runs, again and again, until ctx ends: one of the shard that lost the fewest, as the
+// Job controller waits twice as long with each that a shard has lost.
 func (r *rollouts) kill(ctx context.Context, api kubernetes.Interface) (killed int) {
-	seen := map[string]bool{}
+	seen, lost := map[string]bool{}, map[string]int{}
+	shard := func(p corev1.Pod) string { return p.Labels["batch.kubernetes.io/job-completion-index"] }
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,19 +131,21 @@ func (r *rollouts) kill(ctx context.Context, api kubernetes.Interface) (killed i
 		if err != nil {
 			continue
 		}
-		for _, p := range list.Items {
-			if p.Status.Phase != corev1.PodRunning || seen[p.Name] {
-				continue
-			}
-			seen[p.Name] = true
-			now := int64(0) // SIGKILL
-			err := api.CoreV1().Pods("fleets").Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-			if err == nil {
-				killed++
-			} else if !apierrors.IsNotFound(err) && ctx.Err() == nil {
-				r.t.Errorf("killing %s: %v", p.Name, err)
-			}
-			break
+		running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+			return p.Status.Phase != corev1.PodRunning || seen[p.Name]
+		})
+		if len(running) == 0 {
+			continue
+		}
+		p := slices.MinFunc(running, func(a, b corev1.Pod) int { return lost[shard(a)] - lost[shard(b)] })
+		seen[p.Name] = true
+		lost[shard(p)]++
+		now := int64(0) // SIGKILL
+		switch err := api.CoreV1().Pods("fleets").Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); {
+		case err == nil:
+			killed++
+		case !apierrors.IsNotFound(err) && ctx.Err() == nil:
+			r.t.Errorf("killing %s: %v", p.Name, err)
 		}
 	}
 }

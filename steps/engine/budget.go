@@ -77,7 +77,7 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 	if why = b.stopped(list); why != "" {
 		return nil, "", why
 	}
-	if slot, err = b.take(ctx, h.node.Name); err != nil {
+	if slot, err = b.take(ctx, list, h.node.Name); err != nil {
 		return nil, "", "cannot take a slot of the rollout: " + steps.AsError(err).Error()
 	}
 	if slot == nil {
@@ -108,12 +108,28 @@ func (b budget) stopped(list []kube.Lease) string {
 		strings.Join(failed, ", "))
 }
 
-// take takes the first slot that nobody has; nil = there is none.
-func (b budget) take(ctx context.Context, node string) (*kube.Lease, error) {
+// take takes the slot that the node has from a run that died, or the first that nobody has; nil = there is none. list
+// has the plan's Leases.
+func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube.Lease, error) {
+	own, from := "", "" // its slot, and who has it
+	var free []string
 	for i := range b.limit.MaxUnavailable {
-		l := kube.Lease{Name: fmt.Sprintf("%s%s%d", leaseName(b.planName()), slotMark, i), Note: node,
-			Holder: b.opt.Holder.Run + " " + node, Duration: leaseFor, Renewed: time.Now()}
-		_, err := b.api.TakeLease(ctx, l, "")
+		name := fmt.Sprintf("%s%s%d", leaseName(b.planName()), slotMark, i)
+		at := slices.IndexFunc(list, func(l kube.Lease) bool { return l.Name == name && l.Live(time.Now()) })
+		switch {
+		case at < 0:
+			free = append(free, name)
+		case list[at].Note == node && !works(list, list[at]):
+			own, from = name, list[at].Holder
+		}
+	}
+	if own != "" {
+		free = slices.Insert(free, 0, own)
+	}
+	for _, name := range free {
+		l := kube.Lease{Name: name, Note: node, Holder: b.opt.Holder.Run + " " + node, Duration: leaseFor,
+			Renewed: time.Now()}
+		_, err := b.api.TakeLease(ctx, l, from)
 		if err == nil {
 			return &l, nil
 		}
@@ -122,6 +138,15 @@ func (b budget) take(ctx context.Context, node string) (*kube.Lease, error) {
 		}
 	}
 	return nil, nil
+}
+
+// works reports whether the run that has a slot has the Lease of a shard, too. A node is of one shard, whose Lease this
+// run has: so a slot of the node that another run holds is left from one that died.
+func works(list []kube.Lease, slot kube.Lease) bool {
+	run, _, _ := strings.Cut(slot.Holder, " ")
+	return slices.ContainsFunc(list, func(l kube.Lease) bool {
+		return strings.Contains(l.Name, shardMark) && l.Holder == run && l.Live(time.Now())
+	})
 }
 
 // others are the Nodes in other slots than own, and those that are out of service without one.

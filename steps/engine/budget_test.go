@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,6 +38,11 @@ func (w *world) lease(name, holder, note string, left time.Duration) {
 	if _, err := w.cluster().TakeLease(w.t.Context(), l, ""); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (k killableCluster) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
+	k.w.leasesTried.Store(want.Name, true)
+	return k.API.TakeLease(ctx, want, from)
 }
 
 func (w *world) leases() (names []string) {
@@ -98,6 +104,51 @@ func TestSlotOfADeadShard(t *testing.T) {
 	}
 	if want := "all slots of the rollout are taken: " + nodeName(1); waited != want {
 		t.Errorf("waited for %q, want %q", waited, want)
+	}
+}
+
+// TestSlotOfTheNodeItself: the next run of a shard need not wait until the slots of one that was killed have ended: a
+// node takes over the slot that stands for it already. If a run with that slot still has the Lease of a shard, it does
+// not.
+func TestSlotOfTheNodeItself(t *testing.T) {
+	w := fleet(t, 3, "")
+	w.lease(leaseOfDemo+".slot-0", "killed "+nodeName(0), nodeName(0), time.Minute)
+	s := w.shardOf("1/2", nodeName(0))
+	s.bound = 20 * time.Second
+	_, sum := s.apply(-1)
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" {
+		t.Errorf("%v %s", h.Err, h.Held)
+	}
+	if have := w.leases(); len(have) > 0 {
+		t.Errorf("Leases after the run: %v", have)
+	}
+
+	w.lease(leaseOfDemo+".slot-0", "alive "+nodeName(1), nodeName(1), time.Minute)
+	w.lease(leaseOfDemo+".shard-3-of-7", "alive", "", time.Minute) // it divides the nodes in another way
+	s = w.shardOf("1/2", nodeName(1))
+	s.bound = 2 * time.Second
+	_, sum = s.apply(-1)
+	if h := sum.Hosts[0]; h.Err == nil || !slices.Contains(w.leases(), leaseOfDemo+".slot-0") {
+		t.Errorf("%v; Leases: %v", h.Err, w.leases())
+	}
+}
+
+// TestTakenSlotsAreNotTried: a run tries those slots alone that nobody has, so that a rollout with many slots costs the
+// API server no request for each of them.
+func TestTakenSlotsAreNotTried(t *testing.T) {
+	w := fleet(t, 2, "\nrollout {\n  max_unavailable = 9\n}\n")
+	for i := range 8 {
+		w.lease(fmt.Sprintf("%s.slot-%d", leaseOfDemo, i), "another", "another", time.Minute)
+	}
+	s := w.shardOf("1/2", nodeName(0))
+	_, sum := s.apply(-1)
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" {
+		t.Errorf("%v %s", h.Err, h.Held)
+	}
+	for i, want := range []bool{7: false, 8: true} {
+		if _, tried := s.leasesTried.Load(fmt.Sprintf("%s.slot-%d", leaseOfDemo, i)); tried != want {
+			t.Errorf("slot %d was tried: %v", i, tried)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ type world struct {
 	now           func() time.Time   // of engine.Options
 	holder        steps.LockHolder   // of engine.Options
 	shard, group  string             // of engine.Options
+	leasesTried   sync.Map           // names of Leases that it tried to take
 	environment   string             // of plan.Options
 	asked         *asked             // counts what is asked of what nodes share; nil = not counted
 	boots         *slowBoot          // how machines reboot; nil = at once

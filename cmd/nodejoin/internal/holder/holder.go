@@ -16,6 +16,7 @@ func New(command string) steps.LockHolder {
 	now := time.Now().UTC()
 	h := steps.LockHolder{Run: RunName(now), Command: command, User: "an unknown user",
 		Host: "an unknown machine", PID: os.Getpid(), Since: now.Truncate(time.Second)}
+	h.Pod = pod()
 	if u, err := user.Current(); err == nil {
 		h.User = u.Username
 	}
@@ -33,9 +34,22 @@ func RunName(now time.Time) string {
 		rand.Text()[:4]
 }
 
-// Gone reports whether a lock holder was a process of this computer that has ended. If
-// another process has its number now, it counts as running.
+// pod is the place of this process in the Job of a fleet; "" = it has none.
+func pod() string {
+	uid, index := os.Getenv("NODEJOIN_FLEET_JOB_UID"), os.Getenv("JOB_COMPLETION_INDEX")
+	if uid == "" || index == "" {
+		return ""
+	}
+	return uid + "/" + index
+}
+
+// Gone reports whether a lock holder was a process of this computer that has ended, or one of a former pod in the place
+// of this one: the Job controller starts the next pod of an index when the former has ended (podReplacementPolicy:
+// Failed). If another process has its number now, it counts as running.
 func Gone(h steps.LockHolder) bool {
+	if h.Pod != "" {
+		return h.Pod == pod()
+	}
 	name, err := os.Hostname()
 	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !Runs(h.PID)
 }
