@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"nodejoin/steps/kube"
 )
 
 // mostPerSecond is how many requests a client sends in any second: a run over many nodes is one client of the API
@@ -26,8 +28,9 @@ func newLimiter() *limiter {
 	return &limiter{RateLimiter: flowcontrol.NewFakeAlwaysRateLimiter(), turn: make(chan struct{}, 1)}
 }
 
-// Wait returns nil once a request may be sent.
+// Wait returns nil once a request may be sent. A bound of the request begins then (kube.Bound).
 func (l *limiter) Wait(ctx context.Context) error {
+	defer kube.Queue(ctx)()
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"nodejoin/steps/kube"
 )
 
 // TestLimiter: the first requests are sent at once, and in no second more than the bound; who does not wait any more
@@ -59,6 +61,47 @@ func TestLimiter(t *testing.T) {
 		}
 		if err := l.Wait(ended); !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	})
+}
+
+// TestBoundsBeginAfterTheQueue: what many hosts send at once, each with a bound, is sent and answered, however long it
+// waits for its turn; a request without an answer ends with its bound.
+func TestBoundsBeginAfterTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts = 10 * mostPerSecond
+		l := newLimiter()
+		var all sync.WaitGroup
+		for range hosts {
+			all.Go(func() {
+				ctx, cancel := kube.Bound(t.Context(), time.Second)
+				defer cancel()
+				for range 2 { // as a Lease is read and deleted
+					if err := l.Wait(ctx); err != nil {
+						t.Errorf("%v in the queue", err)
+						return
+					}
+					select {
+					case <-time.After(400 * time.Millisecond): // until the answer
+					case <-ctx.Done():
+						t.Errorf("%v before the answer", ctx.Err())
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Second) // until the next is sent at once
+		start := time.Now()
+		ctx, cancel := kube.Bound(t.Context(), time.Second)
+		defer cancel()
+		time.Sleep(300 * time.Millisecond) // of its bound
+		if err := l.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		if took := time.Since(start); took != time.Second || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("a request without an answer ended after %v: %v", took, ctx.Err())
 		}
 	})
 }

@@ -209,7 +209,7 @@ func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
 		b.release(ctx, l)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)
 	defer cancel()
 	if before, err := b.api.TakeLease(ctx, l, ""); errors.Is(err, kube.ErrHeld) {
 		_, _ = b.api.TakeLease(ctx, l, before.Holder) // of an earlier group

@@ -169,7 +169,7 @@ const (
 	// healFor is how long the service of a machine that has just booted may hold it: its
 	// slowest gate waits for five minutes.
 	healFor = 6 * time.Minute
-	// letGoFor bounds the release at the end of a run.
+	// letGoFor bounds the release at the end of a run, and a note in the cluster.
 	letGoFor = 10 * time.Second
 )
 

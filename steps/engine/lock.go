@@ -92,7 +92,7 @@ func (s *Session) keep(ctx context.Context, l kube.Lease) (letGo func()) {
 
 // release gives a Lease back; where that fails, it ends by itself.
 func (s *Session) release(ctx context.Context, l kube.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)
 	defer cancel()
 	_ = s.api.ReleaseLease(ctx, l.Name, l.Holder)
 }

@@ -35,7 +35,7 @@ func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time)
 	if !h.holds || h.lockNext || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteFor)
+	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), noteFor)
 	defer cancel()
 	n := h.runNote(ctx, sum, start)
 	h.sendNote(ctx, n, true)

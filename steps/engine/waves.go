@@ -103,7 +103,7 @@ func (w *wave) note(ctx context.Context, node string, f func(*waves.State)) {
 	if len(w.limits.Sizes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
+	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)
 	defer cancel()
 	for {
 		err := w.change(ctx, func(s *waves.State) error {
