@@ -106,6 +106,7 @@ func (b *batch) lockedBy(ctx context.Context, req executor.Request, reply execut
 		failed = b.lock(ctx)
 		return failed == nil, failed
 	}
+	b.unanswered = true
 	return false, nil
 }
 

@@ -75,6 +75,7 @@ type hostRun struct {
 	booted     time.Time // when this run has seen the machine back from its reboot; zero = not rebooted
 	holds      bool      // the host is to be locked as long as this run changes it
 	lockNext   bool      // the next call, an apply, takes that lock
+	unanswered bool      // ... and had no reply: it may have begun
 	awaited    bool      // the run waits for the host to answer (awaits)
 	parked     bool      // the connection was ended after the check; the host answered
 	// goesDown is the step by which RebootSelf reboots this machine; nil = it does not.
