@@ -120,10 +120,9 @@ func (h rebooting) run(ctx context.Context) {
 	if err == nil {
 		h.lostMutations, h.connMutations = h.lostMutations+h.connMutations, 0
 		h.sum.Mutations = h.lostMutations
-		err = h.phase(ctx, "boot", func() (err error) {
-			h.awaits(func() { err = h.await(ctx) })
-			return err
-		})
+		h.awaited = true // it keeps its place: --parallel also bounds the machines that reboot at once
+		err = h.phase(ctx, "boot", func() error { return h.await(ctx) })
+		h.awaited = false
 	}
 	if err == nil {
 		h.booted = time.Now()

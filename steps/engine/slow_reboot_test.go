@@ -261,3 +261,26 @@ reboot = "auto"`)
 		}
 	}))
 }
+
+// TestParallelBoundsReboots: no more machines reboot at once than hosts may be worked on at once.
+func TestParallelBoundsReboots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.parallel, w.boots = 1, &slowBoot{down: 1, dead: 3}
+		w.says(`page_file = 8096
+reboot = "auto"`)
+		down, most := map[string]bool{}, 0
+		w.heard = func(e event.Event) {
+			if h, ok := e.(event.HostState); ok && h.State == "rebooting" {
+				down[h.Host] = true
+				most = max(most, len(down))
+			} else if ok && h.State == "applying" {
+				delete(down, h.Host)
+			}
+		}
+		w.mustConverge()
+		if w.boots.asked != 2 || most != 1 {
+			t.Errorf("%d machines rebooted, %d at once", w.boots.asked, most)
+		}
+	})
+}
