@@ -100,9 +100,9 @@ func (r *rollouts) job(ctx context.Context, name string, pods int) {
 	for _, s := range report.Shards {
 		again += s.Retried
 	}
-	r.t.Logf("%s: %d hosts, %d shards, %.0fs, %d pods killed, shards started %d times again, %d Nodes out of service at "+
-		"once at most (%d times one)", name, len(r.hosts.Hosts), r.shards, time.Since(began).Seconds(), <-killed, again,
-		most, taken)
+	r.t.Logf("%s: %d hosts, %d shards, %.0fs, %d pods killed, shards started %d times again, %d Nodes out of service "+
+		"at once at most (%d times one)", name, len(r.hosts.Hosts), r.shards, time.Since(began).Seconds(), <-killed,
+		again, most, taken)
 	failed := 0
 	for _, h := range report.Hosts {
 		if h.Error != nil {

@@ -32,7 +32,8 @@ func (h *hostRun) sendNote(ctx context.Context, n executor.RunNote, release bool
 // noteRun notes an apply that changed something, or failed in doing so, on the host and
 // at the Node. It is not part of the plan, so a failure is a warning.
 func (h *hostRun) noteRun(ctx context.Context, sum HostSummary, start time.Time) {
-	if !h.holds || h.lockNext && !h.unanswered || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
+	unlocked := !h.holds || h.lockNext && !h.unanswered
+	if unlocked || len(sum.Changed)+len(sum.Removed)+len(sum.Moved) == 0 && sum.Err == nil {
 		return
 	}
 	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), noteFor)

@@ -33,7 +33,8 @@ func (c silentConn) Do(ctx context.Context, m wire.Message, emit func(event.Even
 func TestNoteOfAnUnansweredApply(t *testing.T) {
 	c := directoryOn(t, 1)
 	run := func(name string, silent bool) (engine.HostReport, error) {
-		s := engine.New(c, engine.Options{Emit: func(event.Event) {}, Holder: steps.LockHolder{Run: name, Command: "apply"},
+		s := engine.New(c, engine.Options{Emit: func(event.Event) {},
+			Holder: steps.LockHolder{Run: name, Command: "apply"},
 			Connect: func(ctx context.Context, n plan.Node) (transport.Conn, error) {
 				h, err := sandbox.Open(ctx, sandbox.Config{Path: n.Connection.Sandbox.Path, OS: n.OS, Hostname: n.Name})
 				if err != nil {
