@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -41,7 +42,7 @@ func (b *bound) Value(key any) any {
 
 func (b *bound) Err() error {
 	err := b.Context.Err()
-	if err != nil && context.Cause(b.Context) == context.DeadlineExceeded { //nolint:errorlint // it is what Bound has set
+	if err != nil && errors.Is(context.Cause(b.Context), context.DeadlineExceeded) {
 		return context.DeadlineExceeded
 	}
 	return err
