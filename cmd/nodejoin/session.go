@@ -82,7 +82,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 	emit := func(e event.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		if s, ok := e.(event.HostState); ok && s.State == "pushing_agent" {
+		if s, ok := e.(event.HostState); ok && s.State == "agent_sent" {
 			a.sent = append(a.sent, s.Host)
 		}
 		a.run.Emit(e)

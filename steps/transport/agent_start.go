@@ -87,6 +87,7 @@ func (s *agentConn) settle(ctx context.Context) (err error) {
 	if !s.sent {
 		return nil
 	}
+	s.cfg.Notify("agent_sent", s.file.remote)
 	var done wire.Secured
 	if r, _ := s.agent(); r.said.Secured != nil {
 		if done = *r.said.Secured; r.said.Unsecured != nil {

@@ -175,7 +175,11 @@ func TestBecome(t *testing.T) {
 				t.Setenv("TEST_BECOME", c.password)
 			}
 			pushes := 0
-			config.Notify = func(string, string) { pushes++ }
+			config.Notify = func(state, _ string) {
+				if state == "pushing_agent" {
+					pushes++
+				}
+			}
 			dir := t.TempDir()
 			conn := m.dial(t, config)
 			// The machine's programs must not inherit the variable from this process.

@@ -121,7 +121,7 @@ func TestAgentFolderIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	fi, err := os.Stat(filepath.Dir(path))
-	if err != nil || fi.Mode().Perm() != 0o700 || strings.Join(phases, " ") != "pushing_agent" {
+	if err != nil || fi.Mode().Perm() != 0o700 || strings.Join(phases, " ") != "pushing_agent agent_sent" {
 		t.Errorf("%v, %v, phases %q", fi.Mode(), err, phases)
 	}
 	// A link in its place is not followed.

@@ -19,7 +19,7 @@ func TestBashAsDefaultShell(t *testing.T) {
 	m := newMachine(t)
 	c := m.config(m.addr)
 	c.OS, c.DataDir = "windows", `C:\ProgramData\nodejoin`
-	for _, want := range []string{"pushing_agent", ""} {
+	for _, want := range []string{"pushing_agent agent_sent", ""} {
 		var phases []string
 		c.Notify = func(state, _ string) { phases = append(phases, state) }
 		conn := m.dial(t, c)

@@ -45,7 +45,7 @@ func TestCheckAndApply(t *testing.T) {
 	if check.Facts.Hostname != "námé-𝄞" {
 		t.Errorf("hostname %q did not survive", check.Facts.Hostname)
 	}
-	if strings.Join(phases, " ") != "pushing_agent" {
+	if strings.Join(phases, " ") != "pushing_agent agent_sent" {
 		t.Errorf("phases %q, want one push", phases)
 	}
 	for _, d := range []string{m.dir, filepath.Join(m.home, ".nodejoin", "agent")} {

@@ -20,7 +20,7 @@ type Target struct {
 	KeepAlive time.Duration
 	// Bounds replaces the bounds of calls to the machine; nil = as they are.
 	Bounds func(method string, b wire.Bound) wire.Bound
-	// Notify hears of phases that take long: "pushing_agent". May be nil.
+	// Notify hears that the agent is sent, and that it is there and runs: "pushing_agent", "agent_sent". May be nil.
 	Notify func(state, detail string)
 }
 

@@ -115,7 +115,7 @@ func TestWinRM(t *testing.T) {
 	if err != nil || check.Mutations != 0 {
 		t.Fatalf("%+v, %v", check, err)
 	}
-	if strings.Join(pushed, " ") != "pushing_agent" {
+	if strings.Join(pushed, " ") != "pushing_agent agent_sent" {
 		t.Errorf("phases: %q, want one push", pushed)
 	}
 	keys := executor.LeaveRequest{}

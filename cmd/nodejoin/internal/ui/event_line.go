@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"nodejoin/steps/event"
@@ -12,7 +13,7 @@ import (
 func line(e event.Event, color, quiet bool) string {
 	switch e := e.(type) {
 	case event.HostState:
-		if quiet || e.State == "done" || e.State == "checking" || e.State == "failed" || e.State == "applying" {
+		if quiet || slices.Contains([]string{"agent_sent", "checking", "applying", "done", "failed"}, e.State) {
 			return ""
 		}
 		text := cmp.Or(hostStates[e.State], e.State)
@@ -48,6 +49,7 @@ func line(e event.Event, color, quiet bool) string {
 
 // hostStates are states of event.HostState for people.
 var hostStates = map[string]string{"pushing_agent": "sending the agent",
+	"agent_sent":    "the agent was sent",
 	"reconnecting":  "connection lost, connecting again",
 	"moved_foreign": "what nodejoin did not make lay in its folder's place, and was moved away"}
 
