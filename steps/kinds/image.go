@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"nodejoin/steps"
@@ -81,10 +82,20 @@ func (i *Image) explain(err error) error {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "image not pulled",
 			Detail: fmt.Sprintf("no container runtime serves the CRI at %s, so nothing can pull %s", i.Address, i.Image),
 			Remedy: "start the runtime; then run the same command again"}
+	case errors.As(err, &answer) && saysFull(answer.Message):
+		return &steps.Error{Code: steps.CodeNoSpace, Summary: "disk full", Detail: answer.Error(),
+			Remedy: "free space on the disk of the runtime's images; then run the same command again"}
 	case errors.As(err, &answer):
 		return &steps.Error{Code: steps.CodeFailed, Summary: "image not pulled", Detail: answer.Error(),
 			Remedy: "check the name and the registry blocks of the plan (mirrors, ca, credentials); then run the same " +
 				"command again"}
 	}
 	return err
+}
+
+// saysFull reports whether a program says that a disk is full, with the text of the system: ENOSPC of Go and of glibc,
+// ERROR_DISK_FULL of Windows. It has no other way to say so.
+func saysFull(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "no space left on device") || strings.Contains(text, "not enough space on the disk")
 }

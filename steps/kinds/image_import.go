@@ -51,10 +51,24 @@ func (i imageImport) load(ctx context.Context, h host.Host, e *steps.Env) (err e
 	case err != nil:
 		return err
 	case code != 0:
-		return i.notImported(fmt.Sprintf("%s ended with exit code %d", i.program, code)+logTail(ctx, h, log),
-			"read what it says; then run the same command again")
+		return i.failed(ctx, h, dir, fmt.Sprintf("%s ended with exit code %d", i.program, code)+logTail(ctx, h, log))
 	}
 	return i.seen(ctx, h)
+}
+
+// room is what a disk has free where programs can still write what they say, in bytes.
+const room = 1 << 20
+
+// failed is the error of an import that ended with why. On a full disk ctr may say nothing, as its log is there, too.
+func (i imageImport) failed(ctx context.Context, h host.Host, dir, why string) error {
+	e := i.notImported(why, "read what it says; then run the same command again")
+	free, err := h.FreeBytes(ctx, dir)
+	if err == nil && free < room || saysFull(why) {
+		e.Code, e.Summary = steps.CodeNoSpace, "disk full"
+		e.Remedy = fmt.Sprintf("free space on the disks of containerd's images and of %s; then run the same command again",
+			dir)
+	}
+	return e
 }
 
 // unpack writes the archive, verified, beside nodejoin's other files.
