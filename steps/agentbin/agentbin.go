@@ -16,8 +16,8 @@ import (
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
-// while it is used; beside it lies a packed one (PackedSuffix). If it has to be built, that takes as long as the
-// Go tool does, bounded by ctx.
+// while it is used; beside it lies a packed one (PackedSuffix). Of a release, there may be only that until Unpack.
+// If the agent has to be built, that takes as long as the Go tool does, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
 	if !slices.Contains(Targets, os+"/"+arch) {
 		return "", "", fmt.Errorf("%w: %s/%s is not one of %v", ErrNoAgent, os, arch, Targets)
@@ -28,7 +28,7 @@ func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) 
 	}
 	p, err := embedded(os, arch)
 	if err == nil {
-		path, err = keep(dir, os, arch, p)
+		path, err = keepPacked(dir, os, arch, p)
 		return path, p.Digest, err
 	}
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -57,6 +57,9 @@ func TestRelease(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if err := Unpack(path, digest); err != nil {
+			t.Error(err)
+		}
 		given, err := os.ReadFile(path)
 		sum := sha256.Sum256(given)
 		if err != nil || !bytes.Equal(given, carried) || hex.EncodeToString(sum[:]) != digest {

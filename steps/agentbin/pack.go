@@ -6,9 +6,12 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // An agent is packed as a tar.gz with one file, PackedName: the one form that every machine can unpack without a
@@ -37,22 +40,53 @@ func (p Packed) unpack(write func(io.Reader) error) error {
 	return write(r)
 }
 
-// keep stores an agent in the cache, and beside it the same one packed.
-func keep(dir, goos, goarch string, p Packed) (path string, err error) {
-	path = dir + string(os.PathSeparator) + fileName(goos, goarch, p.Digest)
-	have, err := digestOf(path)
-	if err != nil || have != p.Digest {
-		if err := p.unpack(func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
-			return "", err
-		}
-		if have, err = digestOf(path); err != nil || have != p.Digest {
-			return "", fmt.Errorf("the agent in this nodejoin is damaged: its sha256 is %s, not %s (%w)", have, p.Digest, err)
-		}
-	}
-	if fi, err := os.Stat(path + PackedSuffix); err == nil && fi.Size() == int64(len(p.TGZ)) {
+// keepPacked stores an agent in the cache, packed. The path is where Unpack puts it.
+func keepPacked(dir, goos, goarch string, p Packed) (path string, err error) {
+	path = filepath.Join(dir, fileName(goos, goarch, p.Digest))
+	if holds(path+PackedSuffix, p.TGZ) {
 		return path, nil
 	}
 	return path, writeFile(path+PackedSuffix, bytes.NewReader(p.TGZ))
+}
+
+// holds reports whether a file has this content. It does not hold the file in memory.
+func holds(path string, content []byte) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	for b := make([]byte, 64<<10); ; {
+		n, err := f.Read(b)
+		rest, ok := bytes.CutPrefix(content, b[:n])
+		if content = rest; !ok || err != nil {
+			return ok && errors.Is(err, io.EOF) && len(content) == 0
+		}
+	}
+}
+
+// Unpack makes sure that the agent of this sha256 is at a path that Get returned: out of the packed one beside it,
+// unless it is there. An agent that has no packed one beside it stays as it is.
+func Unpack(path, sha256 string) error {
+	if have, err := digestOf(path); err == nil && have == sha256 {
+		return nil
+	}
+	tgz, err := os.ReadFile(path + PackedSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p := Packed{TGZ: tgz, Digest: sha256}
+	if err := p.unpack(func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
+		return err
+	}
+	if have, err := digestOf(path); err != nil || have != sha256 {
+		return errors.Join(fmt.Errorf("the agent in this nodejoin is damaged: its sha256 is %q, not %s", have, sha256),
+			err)
+	}
+	return nil
 }
 
 // digestOf reads a file without holding it in memory.

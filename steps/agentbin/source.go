@@ -182,7 +182,10 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	if path, err = keep(s.cache, goos, goarch, p); err != nil {
+	if path, err = keepPacked(s.cache, goos, goarch, p); err != nil {
+		return "", "", err
+	}
+	if err = Unpack(path, p.Digest); err != nil {
 		return "", "", err
 	}
 	m.Agent, m.Digest = filepath.Base(path), p.Digest

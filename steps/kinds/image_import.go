@@ -65,8 +65,7 @@ func (i imageImport) failed(ctx context.Context, h host.Host, dir, why string) e
 	free, err := h.FreeBytes(ctx, dir)
 	if err == nil && free < room || saysFull(why) {
 		e.Code, e.Summary = steps.CodeNoSpace, "disk full"
-		e.Remedy = fmt.Sprintf("free space on the disks of containerd's images and of %s; then run the same command again",
-			dir)
+		e.Remedy = "free space on the disks of " + dir + " and of containerd's images; then run the same command again"
 	}
 	return e
 }

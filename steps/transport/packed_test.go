@@ -32,7 +32,7 @@ var packedSelf = sync.OnceValues(func() (both struct {
 	return both, err
 })
 
-// packedAgent is an AgentSource with the test program, plain and packed.
+// packedAgent is an AgentSource with the test program as a release has it: packed.
 func packedAgent(t *testing.T) AgentSource {
 	t.Helper()
 	p, err := packedSelf()
@@ -40,10 +40,8 @@ func packedAgent(t *testing.T) AgentSource {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "agent")
-	for name, b := range map[string][]byte{path: p.plain, path + agentbin.PackedSuffix: p.TGZ} {
-		if err := os.WriteFile(name, b, 0o700); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(path+agentbin.PackedSuffix, p.TGZ, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	return func(context.Context, string, string) (string, string, error) { return path, p.Digest, nil }
 }

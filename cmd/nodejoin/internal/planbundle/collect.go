@@ -158,7 +158,10 @@ func (c *Collector) agents(ctx context.Context, out *Contents) error {
 			continue
 		}
 		seen[platform] = true
-		at, _, err := agentbin.Get(ctx, n.OS, n.Arch)
+		at, sum, err := agentbin.Get(ctx, n.OS, n.Arch)
+		if err == nil {
+			err = agentbin.Unpack(at, sum)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,74 @@
+package agentbin
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tgz is what a release carries of an agent.
+func tgz(t *testing.T, agent string) Packed {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: PackedName, Mode: 0o700, Size: int64(len(agent))})
+	_, werr := w.Write([]byte(agent))
+	if err := errors.Join(err, werr, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(agent))
+	return Packed{TGZ: out.Bytes(), Digest: hex.EncodeToString(sum[:])}
+}
+
+// TestUnpackWhenNeeded: an agent of a release is unpacked for what needs it, and not before. A damaged file is
+// replaced, and a damaged release refused.
+func TestUnpackWhenNeeded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "agents")
+	p := tgz(t, "the agent")
+	path, err := keepPacked(dir, "linux", "amd64", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want no agent before it is needed", err)
+	}
+	for _, damage := range []string{path, path, path + PackedSuffix} {
+		if path, err = keepPacked(dir, "linux", "amd64", p); err != nil {
+			t.Fatal(err)
+		}
+		if err := Unpack(path, p.Digest); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "the agent" {
+			t.Fatalf("%q, %v", b, err)
+		}
+		if b, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(b, p.TGZ) {
+			t.Fatalf("the packed one is another: %v", err)
+		}
+		if err := os.WriteFile(damage, []byte(strings.Repeat("x", len(p.TGZ))), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := tgz(t, "another agent")
+	other.Digest = p.Digest
+	if path, err = keepPacked(t.TempDir(), "linux", "amd64", other); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unpack(path, p.Digest); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("%v, want that it is damaged", err)
+	}
+	// An agent alone is what it is.
+	alone := filepath.Join(t.TempDir(), "agent")
+	if err := Unpack(alone, p.Digest); err != nil {
+		t.Error(err)
+	}
+}
