@@ -15,6 +15,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/record"
+	"nodejoin/steps/wait"
 )
 
 // The prefixes of the claims.
@@ -148,18 +149,45 @@ func (s *SSHServer) Check(ctx context.Context, r host.Reader, _ *steps.Env) (ste
 	return c, err
 }
 
+// hostKeyBound is how long a server that has started may take to make its folder and host keys. One without a key of
+// this type starts, too.
+const hostKeyBound = 20 * time.Second
+
+// awaitHostKey waits until a server that has started has a host key, within hostKeyBound.
+func awaitHostKey(ctx context.Context, r host.FilesReader) error {
+	bounded, cancel := context.WithTimeout(ctx, hostKeyBound)
+	defer cancel()
+	err := wait.Until(bounded, time.Second, func() (bool, error) {
+		key, err := readHostKey(bounded, r)
+		return key != "", err
+	})
+	if ctx.Err() == nil && bounded.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// readHostKey reads the host key of the server; "" = there is none yet.
+func readHostKey(ctx context.Context, r host.FilesReader) (string, error) {
+	f, err := host.ReadFile(ctx, r, sshHostKey, host.MaxText)
+	if err != nil || f == nil || !PublicKey(string(f.Content)) {
+		return "", err
+	}
+	return (&SSHServer{Key: string(f.Content)}).line(), nil
+}
+
 // sshOutputs are the host key and the port of a server that runs, as far as they are known.
 func sshOutputs(ctx context.Context, r host.Reader, svc host.Service) (map[string]string, error) {
 	out := map[string]string{}
 	if svc.PID == 0 {
 		return out, nil
 	}
-	f, err := host.ReadFile(ctx, r, sshHostKey, host.MaxText)
+	key, err := readHostKey(ctx, r)
 	if err != nil {
 		return out, err
 	}
-	if f != nil && PublicKey(string(f.Content)) {
-		out["host_key"] = (&SSHServer{Key: string(f.Content)}).line()
+	if key != "" {
+		out["host_key"] = key
 	}
 	list, err := r.Listeners(ctx)
 	if err != nil && !errors.Is(err, host.ErrUnsupported) {
@@ -212,8 +240,11 @@ func (s *SSHServer) Apply(ctx context.Context, h host.Host, e *steps.Env, _ step
 			return done, err
 		}
 	}
-	if svc.State != host.ServiceRunning { // it makes its folder and its host keys
+	if svc.State != host.ServiceRunning {
 		if err := startService(ctx, h, sshService, ""); err != nil {
+			return done, err
+		}
+		if err := awaitHostKey(ctx, h); err != nil {
 			return done, err
 		}
 	}

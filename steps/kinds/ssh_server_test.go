@@ -135,6 +135,29 @@ func wantSSHFolder(t *testing.T, h host.Host, reply executor.LeaveReply, ofOther
 	}
 }
 
+// lateKeys is a machine whose SSH server has no host key yet at the first looks after its start.
+type lateKeys struct {
+	host.Host
+	looks int
+}
+
+func (l *lateKeys) Stat(ctx context.Context, path string) (host.FileInfo, error) {
+	if path == `C:\ProgramData\ssh\ssh_host_ed25519_key.pub` {
+		if l.looks++; l.looks < 4 {
+			return host.FileInfo{}, fs.ErrNotExist
+		}
+	}
+	return l.Host.Stat(ctx, path)
+}
+
+// TestSSHServerHostKey: the first apply says the host key, also of a server that makes it after it has started.
+func TestSSHServerHostKey(t *testing.T) {
+	reply := stepstest.Applied(t, &lateKeys{Host: stepstest.OpenHost(t, "windows")}, nil, sshServer(sshKeyA))
+	if !kinds.PublicKey(reply.Values["ssh.host_key"]) {
+		t.Errorf("values of the apply: %q", reply.Values)
+	}
+}
+
 // refusing is a machine whose Windows refuses to install a capability, as Windows Update does over WinRM.
 type refusing struct{ host.Host }
 
