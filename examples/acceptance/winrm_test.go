@@ -12,26 +12,31 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"nodejoin/examples/acceptance/internal/netproxy"
+	"nodejoin/examples/acceptance/internal/wine"
 )
 
 // winrmPassword is the environment variable with the password. Wine gets none of that name.
 const winrmPassword = "NODEJOIN_TEST_WINRM_PASSWORD"
 
-// TestJoinWinRM: a machine joins over WinRM as over SSH. The connection is cut while an artifact is sent, then
-// nodejoin is killed while the kubelet starts; the run after that finishes the join, and the next one has nothing to
-// do. The password is in no process but nodejoin itself, and in no file of the machine or of the run.
+// TestJoinWinRM: a machine without an SSH server joins over WinRM as over SSH, and gets such a server. The connection
+// is cut while an artifact is sent, then nodejoin is killed while the kubelet starts; the run after that finishes the
+// join, and the next one has nothing to do. The password is in no process but nodejoin itself, and in no file of the
+// machine or of the run. Then runs go over SSH, without WinRM, and a leave over WinRM removes everything, the SSH
+// server too.
 func TestJoinWinRM(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	b := newBed(ctx, t, startCluster(ctx, t))
+	b := newBedWith(ctx, t, startCluster(ctx, t), wine.Options{NoSSH: true})
 	password := rand.Text()
 	addr, digest := b.serveWinRM(ctx, t, password)
+	before := b.everything(ctx)
 	proxy, err := netproxy.Start(addr, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +93,14 @@ func TestJoinWinRM(t *testing.T) {
 		withoutText(b.host.Path(`C:\users`), password), withoutText(home(t), password)); err != nil {
 		t.Error(err)
 	}
+
+	proxy.Close()
+	b.wantSSHToo(ctx, last.stderr, v)
+	_, port, _ := strings.Cut(addr, ":")
+	if v.Port, err = strconv.Atoi(port); err != nil {
+		t.Fatal(err)
+	}
+	b.wantLeft(ctx, v.with(t, args[len(args)-1]), before)
 }
 
 // serveWinRM starts WinRM on the machine and returns its address and the digest of its certificate.
@@ -130,22 +143,20 @@ func (b *bed) serveWinRM(ctx context.Context, t *testing.T, password string) (ad
 // winrmPlan is the example plan with connection "winrm" in place of SSH.
 func (b *bed) winrmPlan(t *testing.T, digest string) string {
 	t.Helper()
-	text := exampleText(t)
-	if len(sshBlock.FindAll(text, -1)) != 1 {
-		t.Fatalf("%s does not have exactly one connection block", examplePlan)
+	key, err := os.ReadFile(b.host.Path(`C:\windows\authorized_keys`)) // the public half of b.host.Identity
+	if err != nil {
+		t.Fatal(err)
 	}
-	text = sshBlock.ReplaceAllLiteral(text, fmt.Appendf(nil, `connection "winrm" {
+	return b.planOver(fmt.Sprintf(`connection "winrm" {
     host               = each.value
     port               = var.port
     user               = var.user
     password_env       = %q
     certificate_sha256 = %q
-  }`, winrmPassword, digest))
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "plan.join.hcl"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+    setup_ssh          = true
+    ssh_public_key     = %q
+    identity           = var.identity
+  }`, winrmPassword, digest, bytes.TrimSpace(key)))
 }
 
 // wantNowhere checks that a text is in no argument and environment of a process but one, which has it in its

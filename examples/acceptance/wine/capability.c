@@ -53,6 +53,13 @@ static void set_state(DismPackageFeatureState state)
     RegCloseKey(k);
 }
 
+static void forget_state(void)
+{
+    HKEY k = dism_key(KEY, L"", REG_OPTION_NON_VOLATILE);
+    RegDeleteValueW(k, CAPABILITY);
+    RegCloseKey(k);
+}
+
 static HRESULT begin(DismSession session, const WCHAR *name)
 {
     HRESULT status = dism_begin(session);
@@ -141,6 +148,6 @@ API DismRemoveCapability(DismSession session, PCWSTR name, HANDLE cancel, DISM_P
     }
     RemoveDirectoryW(INSTALLED);
     if (SUCCEEDED(status))
-        set_state(DismStateNotPresent);
+        forget_state();
     return status;
 }

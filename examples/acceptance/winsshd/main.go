@@ -18,8 +18,16 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// run is the server; it ends the process.
+// run is the server; it ends the process. Without arguments it is the one that Windows' capability installs.
 func run() {
+	if len(os.Args) == 1 {
+		logTo(`C:\windows\winsshd.log`)
+		o, err := asInstalled()
+		if err == nil {
+			err = o.serve()
+		}
+		log.Fatal(err)
+	}
 	var o options
 	logFile := flag.String("log", "", "file for what the server says; none = standard error")
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen on")
@@ -30,15 +38,19 @@ func run() {
 	flag.StringVar(&o.password, "password", "", "password of the user; none = no login by password")
 	flag.Parse()
 	if *logFile != "" {
-		f, err := os.OpenFile(*logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-		if err != nil {
-			log.Fatal(err)
-		}
-		log.SetOutput(f)
+		logTo(*logFile)
 	}
 	if err := o.serve(); err != nil {
 		log.Fatal(err)
 	}
+}
+
+func logTo(file string) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.SetOutput(f)
 }
 
 type options struct {
@@ -50,15 +62,16 @@ func (o *options) serve() error {
 	if err != nil {
 		return fmt.Errorf("-user %s: %w", o.user, err)
 	}
-	keys, err := authorized(o.authorizedKeys)
-	if err != nil {
-		return err
-	}
 	server := &ssh.Server{
 		Handler:           command,
 		SubsystemHandlers: map[string]ssh.SubsystemHandler{"sftp": files},
 		PublicKeyHandler: func(ctx ssh.Context, key ssh.PublicKey) bool {
 			if ctx.User() != user {
+				return false
+			}
+			keys, err := authorized(o.authorizedKeys) // at each login, as OpenSSH does
+			if err != nil {
+				log.Print(err)
 				return false
 			}
 			for _, k := range keys {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log"
 	"net"
 	"os"
@@ -32,8 +33,12 @@ func main() {
 			time.Sleep(time.Hour)
 		}
 	}
-	// A login begins in the same folder whatever started the server.
-	if err := os.Chdir(filepath.Dir(program)); err != nil {
+	// A login begins in the same folder whatever started the server: the user's for the one that a capability installs.
+	start := filepath.Dir(program)
+	if len(os.Args) == 1 {
+		start = `C:\users\Administrator`
+	}
+	if err := errors.Join(os.MkdirAll(start, 0o755), os.Chdir(start)); err != nil {
 		log.Fatal(err)
 	}
 	if service, err := svc.IsWindowsService(); err != nil {

@@ -40,6 +40,7 @@ type Options struct {
 	Dir        string // empty or new folder of the test's own
 	HNSPort    int    // of the stand-in HNS; 0 = none
 	Password   string // of the user; "" = no login by password
+	NoSSH      bool   // the SSH server is a capability that nobody has installed, as before Windows Server 2025
 	Korean     bool   // locale, code page 949, names of the user and of services; Windows Server is English otherwise
 }
 
@@ -380,6 +381,9 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
+	if h.opts.NoSSH {
+		return h.offer(ctx)
+	}
 	if h.Addr == "" {
 		if err := h.install(ctx); err != nil {
 			return err
@@ -445,6 +449,28 @@ func (h *Host) install(ctx context.Context) error {
 	}
 	if out, err := h.Run(ctx, argv...); err != nil {
 		return fmt.Errorf("install the SSH server: %w: %s", err, out)
+	}
+	return nil
+}
+
+// offer boots the machine with the SSH server as a capability that can be installed (wine/capability.c).
+func (h *Host) offer(ctx context.Context) error {
+	const updates = `C:\windows\update-stand-in`
+	if err := os.MkdirAll(h.Path(updates), 0o755); err != nil {
+		return err
+	}
+	err := os.WriteFile(h.Path(updates+`\sshd_config_default`), []byte("ListenAddress 127.0.0.1:22\n"), 0o644)
+	for _, path := range []string{`C:\windows\winsshd.exe`, updates + `\sshd.exe`} {
+		err = errors.Join(err, replaceFile(h.opts.Components.Bin("winsshd.exe"), h.Path(path)))
+	}
+	if err != nil {
+		return err
+	}
+	if err := h.boot(ctx); err != nil {
+		return err
+	}
+	if out, err := h.Run(ctx, "cmd.exe", "/c", "exit"); err != nil {
+		return fmt.Errorf("boot: %w: %s", err, out)
 	}
 	return nil
 }
