@@ -53,7 +53,7 @@ func New(authenticate []byte, password string, own Side) (*Session, error) {
 	if own == Client {
 		other = Server
 	}
-	key, flags, err := sessionKey(authenticate, password)
+	key, flags, err := SessionKey(authenticate, password)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func New(authenticate []byte, password string, own Side) (*Session, error) {
 	return &Session{out: side(own), in: side(other)}, nil
 }
 
-// sessionKey is the key that both sides of a login have (MS-NLMP, 3.3.2 and 3.4.5.1), and the flags that they agreed
+// SessionKey is the key that both sides of a login have (MS-NLMP, 3.3.2 and 3.4.5.1), and the flags that they agreed
 // on.
-func sessionKey(m []byte, password string) (key []byte, flags uint32, err error) {
+func SessionKey(m []byte, password string) (key []byte, flags uint32, err error) {
 	if len(m) < 64 {
 		return nil, 0, errors.New("not an AUTHENTICATE_MESSAGE")
 	}

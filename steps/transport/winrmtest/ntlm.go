@@ -6,6 +6,7 @@ import (
 	"crypto/md5" //nolint:gosec // NTLM is made of it (MS-NLMP 3.3.2)
 	"crypto/rand"
 	"crypto/rc4" //nolint:gosec // as md5
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -19,6 +20,8 @@ import (
 // ntlm is the side of a server in NTLM (MS-NLMP) for one connection.
 type ntlm struct {
 	user, password       string
+	bindings             []byte // of the server's certificate; nil = it has none
+	strict               bool   // logins must have the bindings, and a MIC
 	negotiate, challenge []byte
 	nonce                []byte
 }
@@ -81,7 +84,14 @@ func (n *ntlm) verify(m []byte) error {
 	if !hmac.Equal(proof, response[:16]) {
 		return errors.New("wrong password")
 	}
-	if !micPresent(response[44:]) {
+	bindings := pair(response[44:], 10)
+	if n.bindings != nil && bindings != nil && !hmac.Equal(bindings, n.bindings) || n.strict && bindings == nil {
+		return errors.New("the login is not for this connection")
+	}
+	if flags := pair(response[44:], 6); len(flags) != 4 || binary.LittleEndian.Uint32(flags)&2 == 0 {
+		if n.strict {
+			return errors.New("no MIC")
+		}
 		return nil
 	}
 	session := mac(owf, proof)
@@ -101,19 +111,27 @@ func (n *ntlm) verify(m []byte) error {
 	return nil
 }
 
-// micPresent reports whether MsvAvFlags has the bit of the MIC (MS-NLMP, 2.2.2.1).
-func micPresent(info []byte) bool {
+// pair is the value of a pair of the target information (MS-NLMP, 2.2.2.1); nil = there is none.
+func pair(info []byte, want uint16) []byte {
 	for len(info) >= 4 {
 		id, l := binary.LittleEndian.Uint16(info), int(binary.LittleEndian.Uint16(info[2:]))
 		if id == 0 || len(info) < 4+l {
-			return false
+			return nil
 		}
-		if id == 6 && l == 4 {
-			return binary.LittleEndian.Uint32(info[4:])&2 != 0
+		if id == want {
+			return info[4 : 4+l]
 		}
 		info = info[4+l:]
 	}
-	return false
+	return nil
+}
+
+// bindings are the channel bindings of a certificate that is signed with SHA-256 (MS-NLMP 2.2.2.1, RFC 5929, 4.1).
+func bindings(der []byte) []byte {
+	sum := sha256.Sum256(der)
+	data := slices([]byte("tls-server-end-point:"), sum[:])
+	hash := md5.Sum(slices(make([]byte, 16), le32(uint32(len(data))), data)) //nolint:gosec // as md5
+	return hash[:]
 }
 
 func mac(key []byte, parts ...[]byte) []byte {

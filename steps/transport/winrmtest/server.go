@@ -47,10 +47,15 @@ type Server struct {
 	// Keytab is the file with the keys of a server that takes Kerberos, too; "" = it does not.
 	Keytab string
 
+	// Strict refuses logins by NTLM without the channel bindings of the server's certificate and a MIC, as WinRM does
+	// with Auth\CbtHardeningLevel Strict. Wrong bindings are always refused.
+	Strict bool
+
 	// MaxShells is how many shells may be open; 0 = any number.
 	MaxShells int
 
-	plain  bool // HTTP: messages must be sealed
+	plain  bool   // HTTP: messages must be sealed
+	bound  []byte // channel bindings of its certificate
 	run    Run
 	silent atomic.Bool
 	http   *httptest.Server
@@ -97,7 +102,8 @@ func (s *Server) prepare() {
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, loginKey{}, &login{ntlm: ntlm{user: s.User, password: s.Password}})
+		n := ntlm{user: s.User, password: s.Password, bindings: s.bound, strict: s.Strict}
+		return context.WithValue(ctx, loginKey{}, &login{ntlm: n})
 	}
 }
 
@@ -137,7 +143,7 @@ func (s *Server) certificate() (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	sum := sha256.Sum256(der)
-	s.SHA256 = hex.EncodeToString(sum[:])
+	s.SHA256, s.bound = hex.EncodeToString(sum[:]), bindings(der)
 	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

@@ -69,7 +69,8 @@ type Client struct {
 type lane struct {
 	http   *http.Client
 	busy   sync.Mutex
-	sealed *sealed.Session // with HTTP, of the connection; nil = it has not logged in
+	sealed *sealed.Session   // with HTTP, of the connection; nil = it has not logged in
+	peer   *x509.Certificate // of the machine, as the last reply came with it; nil = without TLS
 }
 
 // The lanes of a client.
@@ -270,7 +271,7 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 	if err != nil {
 		return 0, nil, fmt.Errorf("the machine's challenge: %w", err)
 	}
-	answer, err := ntlmssp.NewAuthenticateMessage(raw, c.cfg.User, c.cfg.Password, nil)
+	answer, err := authenticate(first, raw, c.cfg.User, c.cfg.Password, l.peer)
 	if err != nil {
 		return 0, nil, fmt.Errorf("answer the machine's challenge: %w", err)
 	}
@@ -315,6 +316,10 @@ func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
 			err = context.Cause(ctx)
 		}
 		return 0, nil, nil, err
+	}
+	l.peer = nil
+	if resp.TLS != nil {
+		l.peer = resp.TLS.PeerCertificates[0]
 	}
 	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	err = errors.Join(err, resp.Body.Close())
