@@ -59,23 +59,24 @@ func (e *events) begin(u unit) error {
 	return e.to.Encode(event{Time: p.began, Action: "start", Package: u.pkg})
 }
 
-// copyFrom passes on the events of a unit until its process ends, but for those of the package.
-func (e *events) copyFrom(from io.Reader) error {
+// copyFrom passes on the events of a unit until its process ends, but for those of the package. passed: a test did.
+func (e *events) copyFrom(from io.Reader) (passed bool, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var have event
 		if err := json.Unmarshal(lines.Bytes(), &have); err != nil {
-			return err
+			return passed, err
 		}
+		passed = passed || have.Test != "" && have.Action == "pass"
 		if have.Test == "" && (have.Action != "output" || have.Output == "PASS\n") {
 			continue
 		}
 		if err := e.put(have); err != nil {
-			return err
+			return passed, err
 		}
 	}
-	return lines.Err()
+	return passed, lines.Err()
 }
 
 // say puts a line of our own into the output of a unit's package.

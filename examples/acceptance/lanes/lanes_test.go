@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// trialTests are tests of which two want the same port at the same time, one fails, and one
+// trialTests are tests of which two want the same port at the same time, one fails, one is skipped, and one
 // leaves a program behind that holds its output open.
 const trialTests = `package trial
 
@@ -45,6 +45,8 @@ func meet(t *testing.T, me, other string) {
 
 func TestA(t *testing.T) { meet(t, "a", "b") }
 func TestB(t *testing.T) { meet(t, "b", "a") }
+func TestSkipped(t *testing.T) { t.Skip() }
+
 func TestFails(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Error("as it should") }) }
 func TestLeaves(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
@@ -75,7 +77,7 @@ func TestLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var units []unit
-	for _, test := range []string{"TestA", "TestB", "TestFails", "TestLeaves", "TestHangs"} {
+	for _, test := range []string{"TestA", "TestB", "TestFails", "TestLeaves", "TestHangs", "TestSkipped"} {
 		units = append(units, unit{pkg: "trial", dir: dir, bin: bin, test: test})
 	}
 	var out bytes.Buffer
@@ -101,7 +103,7 @@ func TestLanes(t *testing.T) {
 		last = e
 	}
 	for test, want := range map[string]string{"": "start fail ", "TestA": "pass ", "TestB": "pass ", "TestFails": "fail ",
-		"TestFails/sub": "fail ", "TestLeaves": "pass ", "TestHangs": "fail "} {
+		"TestFails/sub": "fail ", "TestLeaves": "pass ", "TestHangs": "fail ", "TestSkipped": "skip "} {
 		if have[test] != want {
 			t.Errorf("%q: %q, want %q", test, have[test], want)
 		}
@@ -112,7 +114,9 @@ func TestLanes(t *testing.T) {
 	if !strings.Contains(out.String(), "test timed out after 10s") {
 		t.Error("nothing says that a test hung")
 	}
-	if _, known := times["trial.TestFails"]; known || times["trial.TestLeaves"] == 0 {
+	_, known := times["trial.TestFails"]
+	_, skipped := times["trial.TestSkipped"]
+	if known || skipped || times["trial.TestLeaves"] == 0 {
 		t.Errorf("times %v, want those that passed", times)
 	}
 	if t.Failed() {
