@@ -48,7 +48,7 @@ type fleetReport struct {
 
 // TestFleet: a Job of real parts (API server, Job controller, scheduler, kubelet, containerd) applies a plan to hosts
 // over SSH, in pods that are restricted, two at a time. Pods are killed meanwhile. Each host converges once, and the
-// report has them all. A Job that is stopped is replaced by the next.
+// report has them all. A Job that is stopped is replaced by the next. Another has its plan in a registry.
 func TestFleet(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
@@ -83,6 +83,7 @@ func TestFleet(t *testing.T) {
 	}
 
 	b.fleetNotes(ctx, args)
+	b.fleetElsewhere(ctx)
 
 	b.fleet(ctx, start...)
 	if out := b.fleet(ctx, append([]string{"stop"}, args...)...); !strings.Contains(out, "Stopped the Job fleets/to") {

@@ -145,6 +145,19 @@ func (h *hollow) listen(ctx context.Context, lines *json.Decoder) {
 	}
 }
 
+// alter changes a file of a host, as somebody does by hand.
+func (h *hollow) alter(host, file string) {
+	h.t.Helper()
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(h.hosts.Key), host, file), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, err = f.WriteString("# by hand\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // standIns is the folder of artifacts that sandboxes take for programs.
 func standIns(t *testing.T) string {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRequestsOfManyHosts: a run over many hosts sends few requests to the API server, by its own audit log: a check
-// some for all of them, a join some for each host, and none more than 20 a second.
+// some for all of them, a join and a repair some for each host, and none more than 20 a second.
 func TestRequestsOfManyHosts(t *testing.T) {
 	const hosts = 40
 	ctx, cancel := bounded(t, 10*time.Minute)
@@ -25,16 +25,24 @@ func TestRequestsOfManyHosts(t *testing.T) {
 		name string
 		args []string
 		most int // requests
+		code int
 	}{
-		{"join", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 20 * hosts},
-		{"no changes", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 2 * hosts},
-		{"plan", []string{"plan", dir}, 2 * hosts},
-		{"status", []string{"status", dir}, 2 * hosts},
+		{"join", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 20 * hosts, 0},
+		{"no changes", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 2 * hosts, 0},
+		{"plan", []string{"plan", dir}, 2 * hosts, 0},
+		{"status", []string{"status", dir}, 2 * hosts, 0},
+		{"drift", []string{"status", dir, "--detailed-exitcode"}, 2 * hosts, 2},
+		{"repair", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 30 * hosts, 0},
 	} {
+		if run.name == "drift" {
+			for _, host := range h.hosts.Hosts {
+				h.alter(host.Name, "etc/containerd/config.toml")
+			}
+		}
 		before := len(requestsOfNodejoin(t, c))
 		cmd := exec.CommandContext(ctx, string(released(t)), run.args...)
 		cmd.Dir, cmd.Env = repository(t), append(environment(t), "HOME="+home)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := cmd.CombinedOutput(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != run.code {
 			t.Fatalf("%s: %v\n%s", run.name, err, tail(string(out)))
 		}
 		list := requestsOfNodejoin(t, c)[before:]
