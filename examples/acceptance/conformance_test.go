@@ -59,7 +59,8 @@ func testUnderWine(t *testing.T, name, pkg string, flags ...string) {
 		t.Fatal(err)
 	}
 	defer network.Close()
-	h, err := wine.Start(ctx, wine.Options{Components: componentSet(t), Dir: t.TempDir(), HNSPort: network.Port()})
+	h, err := wine.Start(ctx, wine.Options{Components: componentSet(t), Dir: t.TempDir(), HNSPort: network.Port(),
+		NoSSH: true})
 	if err != nil {
 		t.Fatal(err)
 	}

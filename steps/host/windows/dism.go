@@ -88,8 +88,8 @@ func explained(what string, code uint32) error {
 	case code == rebootFirst:
 		return fmt.Errorf("%s: Windows waits for a reboot for an earlier change and accepts no other before that", what)
 	case code == sourceMissing, code == noUpdates:
-		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows Update "+
-			"(HRESULT %#x)", what, code)
+		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows "+
+			"Update (HRESULT %#x)", what, code)
 	case code == accessDenied:
 		return fmt.Errorf("%s: %w (Windows Update does not serve those who logged in over the network)", what,
 			syscall.Errno(windows.ERROR_ACCESS_DENIED))
@@ -124,7 +124,8 @@ func (h *Host) session(ctx context.Context, op, name string, f func(session uint
 	}
 	for _, p := range needs {
 		if missing := p.Find(); missing != nil {
-			return fmt.Errorf("the DISM API cannot be asked: %s", missing.Error()) // not wrapped: it may look like absence
+			// not wrapped: it may look like absence
+			return fmt.Errorf("the DISM API cannot be asked: %s", missing.Error())
 		}
 	}
 	text, err := windows.UTF16PtrFromString(name)
