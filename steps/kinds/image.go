@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
 
 	"nodejoin/steps"
@@ -91,11 +90,4 @@ func (i *Image) explain(err error) error {
 				"command again"}
 	}
 	return err
-}
-
-// saysFull reports whether a program says that a disk is full, with the text of the system: ENOSPC of Go and of glibc,
-// ERROR_DISK_FULL of Windows. It has no other way to say so.
-func saysFull(text string) bool {
-	text = strings.ToLower(text)
-	return strings.Contains(text, "no space left on device") || strings.Contains(text, "not enough space on the disk")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"nodejoin/steps"
@@ -104,4 +105,11 @@ func (i imageImport) seen(ctx context.Context, h host.Host) error {
 func (i imageImport) notImported(why, remedy string) *steps.Error {
 	return &steps.Error{Code: steps.CodeFailed, Summary: "image not imported",
 		Detail: i.name + " was not imported: " + why, Remedy: remedy}
+}
+
+// saysFull reports whether a program says that a disk is full, with the text of the system: ENOSPC of Go and of glibc,
+// ERROR_DISK_FULL of Windows. It has no other way to say so.
+func saysFull(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "no space left on device") || strings.Contains(text, "not enough space on the disk")
 }
