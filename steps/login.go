@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Login is a user of a server that artifacts are fetched from. It is in requests to change a machine, and in nothing
-// that is kept.
+// Login is a user of a server that artifacts are fetched from, or a token for it. It is in requests to change a
+// machine, and in nothing that is kept.
 type Login struct {
-	Server   string `json:"server"` // host, or host:port if that is not 443; it alone gets the password
+	Server   string `json:"server"` // host, or host:port if that is not 443; it alone gets the password or token
 	Username string `json:"username"`
 	Password string `json:"password"`
+	Token    string `json:"token,omitempty"` // taken as it is, instead of a user
 }
 
 type loginsKey struct{}

@@ -252,11 +252,13 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 	}},
 	{Name: "login", Labels: []string{"server"}, Doc: "login for a server that artifacts are fetched from and that " +
 		"wants one: a mirror, or the server in the url of an artifact. The label is its host, or host:port, and no other " +
-		"server gets the password. Hosts get it from the controller when they are changed, and do not keep it",
+		"server gets the password or token. Hosts get it from the controller when they are changed, and do not keep it",
 		Attrs: []eval.Attr{
-			{Name: "username", Typ: cty.String, Required: true, Doc: "user"},
-			{Name: "password_env", Typ: cty.String, Required: true,
+			{Name: "username", Typ: cty.String, Doc: "user"},
+			{Name: "password_env", Typ: cty.String,
 				Doc: "environment variable of the controller that holds the user's password"},
+			{Name: "token_file", Typ: cty.String, Doc: "file on the controller, relative to the plan, with a token " +
+				"that the server takes as it is (Authorization: Bearer), instead of username and password"},
 		}},
 	{Name: "verify", One: true, Doc: "how artifacts must be verified, as their lock says. Steps give their digests " +
 		"themselves", Attrs: []eval.Attr{

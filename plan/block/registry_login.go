@@ -14,7 +14,7 @@ type registryLogin struct{ *eval.Section }
 
 func (l *registryLogin) read(r *recipe.Registry) {
 	l.user(r)
-	l.token(r)
+	r.Token = l.Token()
 	l.certificate(r)
 	if r.Username == "" && r.Token == "" && r.Certificate == "" {
 		return
@@ -27,43 +27,15 @@ func (l *registryLogin) read(r *recipe.Registry) {
 	}
 }
 
-// together reports whether two arguments are given, and an error where one of them is missing.
-func (l *registryLogin) together(one, other string) bool {
-	for _, n := range [][2]string{{one, other}, {other, one}} {
-		if l.Has(n[0]) && !l.Has(n[1]) && !l.Misspelt(n[1]) {
-			l.Fail(n[0], "missing argument", "The argument %q needs %q beside it.", n[0], n[1])
-		}
-	}
-	return l.Has(one) && l.Has(other)
-}
-
 func (l *registryLogin) user(r *recipe.Registry) {
-	if !l.together("username", "password_env") || l.Str("username") == "" || l.Str("password_env") == "" {
+	if !l.Together("username", "password_env") || l.Str("username") == "" || l.Str("password_env") == "" {
 		return
 	}
 	r.Username, r.Password = l.User()
 }
 
-func (l *registryLogin) token(r *recipe.Registry) {
-	if !l.Has("token_file") {
-		return
-	}
-	for _, name := range []string{"username", "password_env"} {
-		if l.Has(name) {
-			l.Fail("token_file", "arguments exclude each other",
-				"A registry takes a token or a user with a password: remove \"token_file\" or %q.", name)
-			return
-		}
-	}
-	text, ok := l.file("token_file")
-	r.Token = strings.TrimSpace(text)
-	if ok && (r.Token == "" || !eval.PlainText(r.Token) || strings.Contains(r.Token, " ")) {
-		l.Fail("token_file", "invalid token", "The file %s holds no token: one word in one line.", l.Str("token_file"))
-	}
-}
-
 func (l *registryLogin) certificate(r *recipe.Registry) {
-	if !l.together("client_certificate", "client_key_file") {
+	if !l.Together("client_certificate", "client_key_file") {
 		return
 	}
 	r.Certificate = l.Str("client_certificate")
@@ -72,7 +44,7 @@ func (l *registryLogin) certificate(r *recipe.Registry) {
 			"PEM, or other content. Give file(\"client.pem\").")
 		return
 	}
-	key, ok := l.file("client_key_file")
+	key, ok := l.OwnFile("client_key_file")
 	if !ok || r.Certificate == "" {
 		return
 	}
@@ -82,19 +54,6 @@ func (l *registryLogin) certificate(r *recipe.Registry) {
 			"certificate of \"client_certificate\".", l.Str("client_key_file"))
 	}
 	r.Key = key
-}
-
-// file reads a file that an argument names.
-func (l *registryLogin) file(name string) (text string, ok bool) {
-	path := l.Str(name)
-	if path == "" {
-		return "", false
-	}
-	b, err := l.Scope.Files.ReadOwn(l.Scope.Files.Home(path))
-	if err != nil {
-		l.Fail(name, "unreadable file", "The file of %q cannot be read: %v.", name, err)
-	}
-	return string(b), err == nil
 }
 
 // oneLoginEach reports two users for one host, for versions of containerd that keep logins by the host and not by the

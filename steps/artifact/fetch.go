@@ -104,7 +104,7 @@ func (f fetcher) openAt(ctx context.Context, src steps.Source, off, size int64) 
 func (f fetcher) download(ctx context.Context, src steps.Source) (*download, error) {
 	d := &download{fetcher: f, ctx: ctx, url: src.URL, size: -1}
 	if !strings.HasPrefix(src.URL, OCIScheme) {
-		d.login = basic
+		d.login = own
 		return d, webAddress(src.URL)
 	}
 	s, err := newStored(f.client, src.URL)

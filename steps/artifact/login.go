@@ -11,9 +11,12 @@ import (
 	"nodejoin/steps"
 )
 
-// basic is the header Authorization of a login at the server of an address (RFC 7617); none without a login, and none
-// that others on the way could read.
-func basic(ctx context.Context, at string) ([]string, error) {
+// bearer begins the header Authorization with a token (RFC 6750).
+const bearer = "Bearer "
+
+// own is the header Authorization of a login at the server of an address (RFC 7617 and 6750); none without a login, and
+// none that others on the way could read.
+func own(ctx context.Context, at string) ([]string, error) {
 	u, err := url.Parse(at)
 	if err != nil {
 		return nil, plain(err)
@@ -25,12 +28,19 @@ func basic(ctx context.Context, at string) ([]string, error) {
 	if u.Scheme != "https" && !loopback(u.Host) {
 		return nil, fmt.Errorf("there is a login at %s, and everybody on the way could read it: use https", u.Host)
 	}
+	if l.Token != "" {
+		return []string{bearer + l.Token}, nil
+	}
 	return []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(l.Username+":"+l.Password))}, nil
 }
 
 // toLogIn says what to do about a server that refuses to be read.
 func toLogIn(ctx context.Context, server string) string {
-	if l, ok := steps.LoginAt(ctx, server); ok {
+	l, ok := steps.LoginAt(ctx, server)
+	switch {
+	case ok && l.Token != "":
+		return fmt.Sprintf("; it refuses the token, which the login block of the plan for %s names", server)
+	case ok:
 		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username,
 			server)
 	}

@@ -102,8 +102,8 @@ func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	}
 	challenge := resp.Header.Get("WWW-Authenticate")
 	how, _, _ := strings.Cut(challenge, " ")
-	own, err := basic(ctx, at)
-	if err != nil || own != nil && strings.EqualFold(how, "Basic") {
+	own, err := own(ctx, at)
+	if err != nil || own != nil && (strings.EqualFold(how, "Basic") || strings.HasPrefix(own[0], bearer)) {
 		return own, err
 	}
 	fields := map[string]string{}
@@ -133,7 +133,7 @@ func (s *stored) login(ctx context.Context, at string) ([]string, error) {
 	if answer.Token == "" {
 		answer.Token = answer.Access
 	}
-	return []string{"Bearer " + answer.Token}, nil
+	return []string{bearer + answer.Token}, nil
 }
 
 // get reads a small answer.

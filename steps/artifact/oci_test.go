@@ -177,9 +177,55 @@ func TestRegistryLogin(t *testing.T) {
 			}
 		}
 	}
-	plainText := steps.WithLogins(t.Context(), []steps.Login{{Server: "mirror.example", Username: "node"}})
-	if _, _, err := New(Options{}).Open(plainText, steps.Source{URL: "http://mirror.example/x"}); err == nil ||
-		!strings.Contains(err.Error(), "use https") {
-		t.Errorf("without TLS: %v", err)
+	for _, l := range []steps.Login{{Username: "node"}, {Token: "s3cret"}} {
+		l.Server = "mirror.example"
+		_, _, err := New(Options{}).Open(steps.WithLogins(t.Context(), []steps.Login{l}),
+			steps.Source{URL: "http://mirror.example/x"})
+		if err == nil || !strings.Contains(err.Error(), "use https") {
+			t.Errorf("without TLS: %v", err)
+		}
+	}
+}
+
+// TestTokenLogin: a token of the plan goes to its server as it is, and to no other. Nothing that is said has it.
+func TestTokenLogin(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("Authorization") != "Bearer s3cret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, "artifact ")
+	}))
+	t.Cleanup(web.Close)
+	images := newRegistry(t)
+	images.token = "s3cret"
+	images.user = "nobody:nothing" // who gets a token
+	for server, src := range map[string]steps.Source{web.URL: {URL: web.URL + "/flanneld.exe"},
+		images.URL: images.source()} {
+		at := strings.TrimPrefix(server, "http://")
+		for _, c := range []struct{ server, token, want string }{
+			{at, "s3cret", ""},
+			{at, "other-s3cret", "refuses the token, which the login block of the plan for " + at},
+			{"other.example", "s3cret", "wants a login, which a login block of the plan gives"},
+		} {
+			s := New(Options{Direct: true})
+			s.fetch.pace.tries = 1
+			ctx := steps.WithLogins(t.Context(), []steps.Login{{Server: c.server, Token: c.token}})
+			body, _, err := s.Open(ctx, src)
+			if err == nil {
+				var have []byte
+				if have, err = io.ReadAll(body); !bytes.HasPrefix(have, []byte("artifact ")) {
+					t.Errorf("%s: %q", src.URL, have)
+				}
+				_ = body.Close()
+			}
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("%s: %v", src.URL, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "s3cret")):
+				t.Errorf("%s with %+v: %v", src.URL, c, err)
+			}
+		}
 	}
 }
