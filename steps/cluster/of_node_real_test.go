@@ -40,6 +40,9 @@ func TestAccountOfNode(t *testing.T) {
 		a, err := Open(ctx, Config{Kubeconfig: c.kubeconfig})
 		p.must(err)
 		p.accountOfNode(ctx, a, c.name, c.bound, fmt.Sprintf("other-%d", i))
+		if err := a.ApplyManifest(ctx, kube.FirstBootLimits()[0]); !errors.Is(err, kube.ErrNotServed) {
+			t.Errorf("%s: limits of first boots: %v, want that they are not served", c.name, err)
+		}
 	}
 }
 

@@ -20,13 +20,6 @@ func (a ServiceAccount) OfNode() ServiceAccount {
 	return own
 }
 
-// FirstBoot is the account with which a machine joins by itself when it first boots, without its rules. It is beside
-// the bootstrap token that its token is bound to.
-func FirstBoot(node string) ServiceAccount {
-	return ServiceAccount{Namespace: "kube-system", Name: "nodejoin-first-boot." + node,
-		ClusterRole: "nodejoin:first-boot:" + node, Node: node}
-}
-
 // Binding is the name of the account's ClusterRoleBinding. It includes the role's name, since a binding's role cannot
 // be changed.
 func (a ServiceAccount) Binding() string {

@@ -28,7 +28,7 @@ var bindsToNodes = semver.MustParse("1.31.0-0")
 
 // give gives a node access to the cluster, and fills it in. Earlier access of the node ends.
 func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.Node, ttl time.Duration) error {
-	accounts, err := ready(ctx, api, n)
+	wanted, err := ready(ctx, api, n)
 	if err != nil {
 		return err
 	}
@@ -36,11 +36,14 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	if err != nil {
 		return err
 	}
-	if v, err := semver.NewVersion(info.Version); err == nil && v.LessThan(bindsToNodes) && len(accounts) > 0 {
+	if v, err := semver.NewVersion(info.Version); err == nil && v.LessThan(bindsToNodes) && len(wanted) > 0 {
 		return &steps.Error{Code: steps.CodeInvalid, Summary: "the API server is too old for a first boot",
 			Detail: fmt.Sprintf("it is %s, which does not bind tokens to Nodes (1.31 and newer do); a machine that makes "+
 				"tokens for its programs itself would need rights that are too wide for user data", info.Version),
 			Remedy: "join this node with 'nodejoin apply'"}
+	}
+	if err := limit(ctx, api, wanted); err != nil { // before the account has rights
+		return err
 	}
 	earlier, err := api.BootstrapTokens(ctx, n.Name)
 	if err != nil {
@@ -56,7 +59,7 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 		return err
 	}
 	account := kube.FirstBoot(n.Name)
-	account.Rules = rules(n.Name, token.ID, accounts)
+	account.Rules = rules(n.Name, token.ID, wanted)
 	if err := api.EnsureServiceAccount(ctx, account); err != nil {
 		return err
 	}
@@ -71,13 +74,20 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	f.Token = token.ID + "." + token.Secret
 	if p.Cluster.Sandbox == "" {
 		f.Server, f.CA = p.Cluster.APIServer, info.CA
+		return f.proveLimits(ctx, api, info, wanted)
 	}
 	return nil
 }
 
-// rules are the rights of a first boot: its own Node, and tokens of the accounts of its programs. Which Node such a
-// token is bound to is for the machine to say: the API server only compares the name with the UID.
-func rules(node, tokenID string, accounts []string) []kube.Rule {
+// rules are the rights of a first boot: its own Node, and tokens of the accounts of its programs. That such a token is
+// bound to its own Node is for kube.FirstBootLimits.
+func rules(node, tokenID string, wanted []kube.TokenRequest) []kube.Rule {
+	var accounts []string
+	for _, t := range wanted {
+		accounts = append(accounts, t.Name)
+	}
+	slices.Sort(accounts)
+	accounts = slices.Compact(accounts)
 	out := []kube.Rule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, ResourceNames: []string{node}, Verbs: []string{"patch"}},
@@ -101,11 +111,14 @@ func rules(node, tokenID string, accounts []string) []kube.Rule {
 }
 
 // ready makes the accounts that the node shares with others, and refuses to go on without the objects of the plan: a
-// first boot makes neither. It returns the accounts that the node's tokens are of.
-func ready(ctx context.Context, api kube.API, n plan.Node) (accounts []string, err error) {
+// first boot makes neither. It returns of which accounts the node needs tokens.
+func ready(ctx context.Context, api kube.API, n plan.Node) (wanted []kube.TokenRequest, err error) {
 	for _, s := range n.Steps {
 		if t, ok := kinds.As[kinds.ServiceAccountToken](s); ok {
-			accounts = append(accounts, t.Name)
+			if t.Unbound {
+				return nil, outlives(n.Name, t)
+			}
+			wanted = append(wanted, kube.TokenRequest{Namespace: t.Namespace, Name: t.Name, Node: n.Name})
 		}
 		if a, ok := kinds.As[kinds.ServiceAccount](s); ok {
 			err = api.EnsureServiceAccount(ctx, a.Account())
@@ -117,8 +130,7 @@ func ready(ctx context.Context, api kube.API, n plan.Node) (accounts []string, e
 			return nil, err
 		}
 	}
-	slices.Sort(accounts)
-	return slices.Compact(accounts), nil
+	return wanted, nil
 }
 
 // present is an error if an object of a manifest is absent.

@@ -2,7 +2,6 @@ package firstboot
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
-	"nodejoin/steps/kube"
 )
 
 // machine is the folder of a first boot, whose bundle is a file.
@@ -233,39 +231,5 @@ func TestAccess(t *testing.T) {
 	g.token.Expires = time.Now().Add(-time.Second)
 	if _, err := g.MintToken(t.Context(), "n", time.Hour); err == nil {
 		t.Error("a token that has ended is given out")
-	}
-}
-
-// old is a cluster of an older version.
-type old struct{ kube.API }
-
-func (old) Info(context.Context) (kube.Info, error) { return kube.Info{Version: "v1.30.9"}, nil }
-
-// TestAccessRefused: what a first boot cannot do with narrow rights is refused before anything is made.
-func TestAccessRefused(t *testing.T) {
-	c, err := sandbox.OpenCluster(t.Context(), sandbox.ClusterConfig{Dir: t.TempDir(), Version: "v1.36.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := func(kind string, args any) plan.Node {
-		return plan.Node{Name: "n", Steps: []steps.Spec{{ID: "s", Kind: kind, Args: steps.MustArgs(args)}}}
-	}
-	for want, x := range map[string]struct {
-		api  kube.API
-		node plan.Node
-	}{
-		"the API server is too old for a first boot": {old{c}, spec("service_account_token",
-			&kinds.ServiceAccountToken{Namespace: "a", Name: "a"})},
-		"there is no ConfigMap a": {c, spec("manifest", json.RawMessage(
-			`{"content": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"}`))},
-	} {
-		var f File
-		err := f.give(t.Context(), x.api, &plan.Compiled{Cluster: &plan.Cluster{Sandbox: "x"}}, x.node, time.Hour)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		if have, err := c.BootstrapTokens(t.Context(), "n"); err != nil || len(have) != 0 || f.Token != "" {
-			t.Errorf("it has made %+v, %v", have, err)
-		}
 	}
 }
