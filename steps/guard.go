@@ -90,6 +90,12 @@ func (p *GuardPause) Holds(now time.Time) bool {
 	return p != nil && (p.Until.IsZero() || now.Before(p.Until))
 }
 
+// PausedError is the error of a run that a pause has ended.
+func PausedError(p *GuardPause) *Error {
+	return &Error{Code: CodePaused, Summary: "the node is paused", Detail: "paused " + p.String(),
+		Remedy: "end the pause with 'nodejoin unpause'; the next round goes on from here"}
+}
+
 // String is "by alice@ctl-1 since 2006-01-02T15:04:05Z, until 2006-01-02T16:04:05Z: reason".
 func (p *GuardPause) String() string {
 	text := fmt.Sprintf("by %s since %s", p.By, p.Since.UTC().Format(time.RFC3339))

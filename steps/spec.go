@@ -124,5 +124,6 @@ const (
 	CodeInterrupted  Code = "interrupted"
 	CodeReboot       Code = "reboot"        // a reboot is pending, and not to be made now
 	CodeLocked       Code = "locked"        // another run holds the machine or the cluster
+	CodePaused       Code = "paused"        // an operator paused the node; the run goes on after that
 	CodeOtherVersion Code = "other_version" // an artifact is another version than the plan says
 )

@@ -20,7 +20,8 @@ func newPause(a *app) *cobra.Command {
 		Short: "Stop the guard of nodes from fixing anything",
 		Long: `The service nodejoin-node of these nodes still checks them and reports, but fixes
 nothing: a service that you stop stays stopped. A boot and an apply end no pause; an
-apply starts the services all the same.`,
+apply starts the services all the same. A node that follows a plan ends its round
+before the next step, and goes on after the pause.`,
 		Example: `  nodejoin pause plans/prod --target win-1 --for 2h --reason "new disk"`,
 		RunE: func(c *cobra.Command, args []string) error {
 			a.holder = holder.New("pause")

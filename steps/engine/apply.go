@@ -27,7 +27,11 @@ func (s *Session) Apply(ctx context.Context) *Summary {
 			h.report.Err = err
 		}
 		defer h.release()
-		return h.apply(ctx)
+		done := h.apply(ctx)
+		if s.opt.Done != nil {
+			s.opt.Done(done)
+		}
+		return done
 	})
 	if err == nil {
 		s.removeObjects(ctx, sum)
@@ -93,6 +97,9 @@ func (a *hostApply) runSteps(ctx context.Context) {
 	for rest := a.node.Steps; len(rest) > 0 && a.sum.Err == nil; {
 		if ctx.Err() != nil {
 			a.sum.Err = steps.Interrupted("apply")
+			return
+		}
+		if a.sum.Err = a.halted(ctx); a.sum.Err != nil {
 			return
 		}
 		if a.prepare(ctx, rest[0]); a.sum.Err != nil {

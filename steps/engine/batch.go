@@ -124,6 +124,10 @@ func (b *batch) answered(ctx context.Context, reply executor.ApplyReply) (again 
 	if reply.Err.Code == steps.CodeInterrupted && ctx.Err() == nil { // nobody has stopped this run
 		reply.Err.Code = steps.CodeFailed
 	}
+	if reply.Err.Code == steps.CodePaused { // it has not begun this step
+		b.sum.Err = reply.Err
+		return false
+	}
 	rest := b.specs[at:]
 	switch {
 	case reply.Err.Code == steps.CodeBlobMissing && !b.staged[reply.Failed] && blobOf(rest[0]).File != "":

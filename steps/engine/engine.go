@@ -62,6 +62,10 @@ type Options struct {
 	Gone func(steps.LockHolder) bool
 	// PruneChanged removes what the plan no longer names even if it was changed since.
 	PruneChanged bool
+	// Pausable: an apply of a machine by itself ends before its next step once an operator has paused the node.
+	Pausable bool
+	// Done gets the result of each host that an apply has come to. nil = nobody does.
+	Done func(HostSummary)
 }
 
 // Report is what a check of all hosts found.

@@ -5,6 +5,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/transport/wire"
 )
@@ -27,10 +28,20 @@ func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
 	return out
 }
 
+// pause does not wait for a run that is at work on the machine: one of the machine itself looks whether it is paused
+// before each of its steps.
 func (h *hostRun) pause(ctx context.Context, req executor.PauseRequest) (r executor.PauseReply, err error) {
-	if err = h.hold(ctx); err == nil {
+	held := h.hold(ctx)
+	if held == nil || req.Pause != nil && steps.AsError(held).Code == steps.CodeLocked {
 		defer h.letGo(ctx)
 		r, err = ask(ctx, h, "pausing", wire.Pause, req)
+	} else {
+		err = held
+	}
+	if err == nil && held != nil {
+		h.emit(event.Warning{Host: h.node.Name, Summary: "a run is at work on the machine",
+			Detail: steps.AsError(held).Detail + "; a round of a node that follows its plan ends before its " +
+				"next step, any other run goes on"})
 	}
 	if err != nil {
 		h.state("failed", "")

@@ -26,6 +26,9 @@ func (a *hostApply) removeEarly(ctx context.Context) {
 	if !a.removesEarly() {
 		return
 	}
+	if a.sum.Err = a.halted(ctx); a.sum.Err != nil {
+		return
+	}
 	if a.stopsFirst(removalStep) {
 		if a.sum.Err = a.drainNode(ctx); a.sum.Err != nil {
 			a.sum.Failed, a.undrained = removalStep, true

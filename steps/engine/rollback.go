@@ -69,7 +69,8 @@ func lostWay(ctx context.Context, err error) bool {
 		return true
 	}
 	switch steps.AsError(err).Code {
-	case steps.CodeInterrupted, steps.CodeUnreachable, steps.CodeUnauthorized, steps.CodeLocked, steps.CodeReboot:
+	case steps.CodeInterrupted, steps.CodeUnreachable, steps.CodeUnauthorized, steps.CodeLocked, steps.CodeReboot,
+		steps.CodePaused:
 		return true
 	}
 	return false
@@ -240,7 +241,9 @@ func (h *hostRun) gatesOf(ctx context.Context, services []string) error {
 		return nil
 	}
 	reply, err := retryDropped(ctx, h, "applying", func() (executor.ApplyReply, error) {
-		return do(ctx, h, wire.Apply, h.request(gates), nil)
+		req := h.request(gates)
+		req.Pausable = false // a rollback comes to its end
+		return do(ctx, h, wire.Apply, req, nil)
 	})
 	if err == nil && reply.Err != nil {
 		err = reply.Err

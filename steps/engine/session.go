@@ -164,7 +164,7 @@ func (h *hostRun) request(specs []steps.Spec) executor.Request {
 		former = append(slices.Clone(former), h.bareName())
 	}
 	return executor.Request{Node: h.node.Name, Steps: specs, Values: h.values, Plan: h.planName(),
-		Former: former, PruneChanged: h.opt.PruneChanged}
+		Former: former, PruneChanged: h.opt.PruneChanged, Pausable: h.opt.Pausable}
 }
 
 func (h *hostRun) specs(p steps.Place) []steps.Spec {

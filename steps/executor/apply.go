@@ -35,6 +35,10 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 		return ApplyReply{}, err
 	}
 	for _, s := range req.Steps {
+		if reply.Err = x.halted(ctx, req); reply.Err != nil {
+			reply.Failed = s.ID
+			break
+		}
 		e := x.env(req.Node, s.ID)
 		e.Plan = req.Plan
 		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)

@@ -93,6 +93,8 @@ type Request struct {
 	Whole bool `json:"whole,omitempty"`
 	// PruneChanged: what the plan no longer names goes even if it was changed since.
 	PruneChanged bool `json:"prune_changed,omitempty"`
+	// Pausable: an apply or a removal ends before its next step once the machine is paused.
+	Pausable bool `json:"pausable,omitempty"`
 	// Logins are those by which an apply fetches artifacts.
 	Logins []steps.Login `json:"logins,omitempty"`
 	// Lock: an apply takes the machine's lock first. It does nothing else where another run holds the lock, or where an

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -38,6 +39,22 @@ func SaveGuardState(ctx context.Context, h host.Host, f host.Facts, s steps.Guar
 // to be fixed against an operator.
 func Paused(ctx context.Context, r host.Reader, f host.Facts) (*steps.GuardPause, error) {
 	return readOwn[steps.GuardPause](ctx, r, f, pauseFile)
+}
+
+// halted is the error of a request that an operator may pause, on a machine that is paused; nil = it goes on.
+func (x *Executor) halted(ctx context.Context, req Request) *steps.Error {
+	if !req.Pausable {
+		return nil
+	}
+	p, err := Paused(ctx, x.host, x.facts)
+	switch {
+	case err != nil:
+		return &steps.Error{Code: steps.CodePaused, Summary: "it is not known whether the node is paused",
+			Detail: err.Error(), Remedy: "end the pause with 'nodejoin unpause'"}
+	case p.Holds(time.Now()):
+		return steps.PausedError(p)
+	}
+	return nil
 }
 
 // PauseRequest pauses the service of a node, or ends its pause.

@@ -134,6 +134,9 @@ func (m *removal) mark(ctx context.Context, items []Removal) error {
 
 // one removes one thing. A program that still runs keeps its file until the next run.
 func (m *removal) one(ctx context.Context, item Removal, reply *RemoveReply) error {
+	if err := m.x.halted(ctx, m.req); err != nil {
+		return err
+	}
 	if err := m.snapshot(ctx, item.Key); err != nil {
 		reply.Failed = item.Key.String()
 		return err

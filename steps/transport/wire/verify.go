@@ -141,7 +141,7 @@ func verifyOutput(s steps.Spec, name, value string) error {
 }
 
 func verifyApply(req executor.Request, r executor.ApplyReply) error {
-	if err := VerifyError(r.Err); err != nil {
+	if err := verifyEnd(req, r.Err); err != nil {
 		return err
 	}
 	if (r.Failed == "") != (r.Err == nil) {
@@ -242,8 +242,11 @@ func verifyRollback(_ executor.RollbackRequest, r executor.RollbackReply) error 
 	return verifyCount(r.Mutations)
 }
 
-func verifyRemove(_ executor.RemoveRequest, r executor.RemoveReply) error {
-	if err := verifyFailure(r.Failed, r.Err); err != nil {
+func verifyRemove(req executor.RemoveRequest, r executor.RemoveReply) error {
+	if r.Failed != "" && r.Err == nil {
+		return fmt.Errorf("a failed part %q without an error", r.Failed)
+	}
+	if err := verifyEnd(req.Request, r.Err); err != nil {
 		return err
 	}
 	if err := verifyRemovals(r.Removed); err != nil {
@@ -253,6 +256,16 @@ func verifyRemove(_ executor.RemoveRequest, r executor.RemoveReply) error {
 		return err
 	}
 	return verifyCount(r.Mutations)
+}
+
+// verifyEnd checks the error that ended a request, which may be a pause if the request may be paused.
+func verifyEnd(req executor.Request, err *steps.Error) error {
+	if err != nil && req.Pausable && err.Code == steps.CodePaused {
+		paused := *err
+		paused.Code = steps.CodeInterrupted
+		err = &paused
+	}
+	return VerifyError(err)
 }
 
 func verifyRemovals(items []executor.Removal) error {
