@@ -27,7 +27,8 @@ func Follow(a App) *cobra.Command {
 		Use:   "follow FILE",
 		Short: "Apply the newest release of a plan to this machine",
 		Long: `Makes one round of a machine that follows a plan, for a timer: it fetches the release that FILE
-names, and applies its own part of the plan if the release is new. Nobody has to reach the machine.
+names, and applies its own part of the plan if the release is new. What the release no longer names
+is removed, and an upgrade that fails is rolled back. Nobody has to reach the machine.
 
 A release is a bundle that somebody signed ('nodejoin bundle PLAN -o prod.tar --sign KEY'). Only
 one that a key in the file of trusted keys has signed, for this plan, and with a higher serial number
@@ -35,7 +36,8 @@ than the last one counts. In its window, after a random pause, each node waits f
 of a plan apply it one at a time, and after a failure the others wait.
 
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
-NodejoinFollowsPlan: Applied, Waiting, Refused, Failed, NotFetched, ApplyFailed or RebootPending.
+NodejoinFollowsPlan: Applied, Waiting, Refused, Failed, NotFetched, ApplyFailed, RolledBack or
+RebootPending.
 
 FILE is JSON: version (1), node, plan (the name of the releases), source (of the release:
 https://..., oci://HOST/REPOSITORY:TAG or an absolute path), signers (file of trusted keys, as

@@ -29,6 +29,9 @@ func (member) BootstrapTokens(context.Context, string) ([]kube.BootstrapToken, e
 // RevokeToken has nothing to revoke.
 func (member) RevokeToken(context.Context, string) error { return nil }
 
+// EndTokens ends none: those of a Node that is gone end by themselves, and the garbage collector deletes the rest.
+func (member) EndTokens(context.Context, string) error { return nil }
+
 // notJoined is the error of a machine that is not in the cluster.
 func notJoined(node string) error {
 	return &steps.Error{Code: steps.CodeInvalid, Summary: "the machine has not joined",

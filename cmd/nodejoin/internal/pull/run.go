@@ -54,6 +54,7 @@ type Run struct {
 	api   kube.API // nil = not opened
 	// absent: the release does not have this node.
 	absent bool
+	ended  ended // the last apply
 }
 
 // work is the folder of the run, which it makes and removes.
@@ -109,6 +110,9 @@ func (r *Run) round(ctx context.Context) (Result, int) {
 		return r.failed(rel, fmt.Errorf("release %d already names another bundle", rel.Serial))
 	case rel.Serial == s.Serial && !s.Applied.IsZero():
 		return done, exitOK
+	case rel.Serial == s.Serial && s.RolledBack != Result{}:
+		r.holdUp(ctx, rel)
+		return s.RolledBack, exitFailed
 	case !r.file.mayApply(time.Now()):
 		return r.waits(rel, "its window"), exitOK
 	}
@@ -180,6 +184,7 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	case ctx.Err() != nil:
 	case result.Reason == Applied:
 		t.done(ctx)
+	case r.ended.paused() && !r.ended.begun(ctx, api, r.file.Node):
 	case result.Reason != Refused && result.Reason != Failed && code != exitLocked:
 		// It has begun: the Node may be cordoned.
 		t.failed(ctx)
@@ -190,7 +195,7 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 // apply applies a bundle to this node. That it has begun is noted first: an older release is refused from then on.
 func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (Result, int) {
 	before := r.state
-	r.state.Serial, r.state.SHA256, r.state.Applied = rel.Serial, rel.SHA256, time.Time{}
+	r.state = state{Serial: rel.Serial, SHA256: rel.SHA256, Result: before.Result, Since: before.Since}
 	if err := r.state.write(r.statePath()); err != nil {
 		return r.failed(rel, &ownError{err})
 	}
@@ -201,12 +206,25 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	for _, name := range slices.Sorted(maps.Keys(r.file.Values)) {
 		args = append(args, "--var", name+"="+r.file.Values[name])
 	}
+	r.ended = ended{}
 	code, outcome := r.Apply(ctx, append(args, bundle))
 	if r.absent {
 		r.state = before
 		return r.failed(rel, fmt.Errorf("release %d has no node %s", rel.Serial, r.file.Node))
 	}
 	text := fmt.Sprintf("the apply of release %d ended with exit code %d", rel.Serial, code)
+	switch {
+	case r.ended.paused():
+		return r.waits(rel, "the end of the pause"), exitOK
+	case r.ended.rolledBack() && ctx.Err() == nil:
+		text = fmt.Sprintf("release %d failed at %s and was rolled back (%s); this node waits for a newer one",
+			rel.Serial, r.ended.Failed, steps.AsError(r.ended.Err).Summary)
+		r.state.RolledBack = Result{RolledBack, rel.Serial, text}
+		if err := r.state.write(r.statePath()); err != nil {
+			r.Say("the next round tries this release again: " + err.Error())
+		}
+		return r.state.RolledBack, code
+	}
 	switch outcome {
 	case firstboot.Finished:
 		r.state.Applied = time.Now().UTC().Truncate(time.Second)
@@ -221,6 +239,16 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	default:
 		return Result{ApplyFails, rel.Serial, text + "; the next round tries again"}, code
 	}
+}
+
+// holdUp keeps the other nodes from a release that this one has rolled back, for another day.
+func (r *Run) holdUp(ctx context.Context, rel Release) {
+	api, err := r.cluster(ctx)
+	if err != nil {
+		r.Say("the other nodes do not know of the failure: " + err.Error())
+		return
+	}
+	turn{api: api, file: r.file, serial: rel.Serial, say: r.Say}.failed(ctx)
 }
 
 // waits is the result of a round that applies nothing yet.
@@ -290,7 +318,8 @@ func (r *Run) cluster(ctx context.Context) (kube.API, error) {
 	return r.api, err
 }
 
-// Prepare leaves of a plan what this node applies of it.
+// Prepare leaves of a plan what this node applies of it. That is all that the plan has for the machine: what it no
+// longer names is removed, and a failed upgrade is rolled back.
 func (r *Run) Prepare(p *plan.Compiled) error {
 	firstboot.Own(p, r.file.Node)
 	if r.absent = len(p.Nodes) == 0; r.absent {
@@ -298,12 +327,16 @@ func (r *Run) Prepare(p *plan.Compiled) error {
 			Detail: "the release has no node " + r.file.Node + "; nothing is changed",
 			Remedy: "to take the machine out of the cluster, run 'nodejoin leave'; else correct node in " + r.Path}
 	}
+	for i := range p.Nodes {
+		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine
+	}
 	return nil
 }
 
 // Options are those of an engine that runs on this machine.
 func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
-	opt.Members, opt.Resume = nil, nil
+	opt.Members, opt.Resume, opt.Pausable = nil, nil, true
+	opt.Done = func(s engine.HostSummary) { r.ended = ended{&s} }
 	open := opt.Cluster // simulated
 	if r.file.Kubeconfig != "" {
 		open = func(ctx context.Context) (kube.API, error) { return r.Open(ctx, r.file) }

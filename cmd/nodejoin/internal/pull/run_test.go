@@ -80,6 +80,8 @@ type node struct {
 	name string
 	file File
 	said []string
+	// applies is its apply; nil = apply.
+	applies firstboot.Apply
 }
 
 func (s *site) node(name string) *node {
@@ -110,6 +112,9 @@ func (n *node) round(ctx context.Context) int {
 	}
 	n.Run = &Run{Path: n.Path, Say: func(text string) { n.said = append(n.said, text) }, Apply: n.apply,
 		Open: func(context.Context, *File) (kube.API, error) { return n.s.cluster, nil }}
+	if n.applies != nil {
+		n.Apply = n.applies
+	}
 	code, err := n.Do(ctx)
 	if err != nil {
 		n.s.t.Errorf("%s: %v", n.name, err)

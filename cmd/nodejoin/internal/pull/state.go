@@ -16,8 +16,10 @@ type state struct {
 	Serial  int64     `json:"serial"`           // of the newest release whose apply has begun
 	SHA256  string    `json:"sha256,omitempty"` // of its bundle
 	Applied time.Time `json:"applied,omitzero"` // when it was done; zero = not yet
-	Result  Result    `json:"result"`           // of the last round
-	Since   time.Time `json:"since,omitzero"`   // when the status of the condition changed last
+	// RolledBack is its result, where its apply failed and was rolled back: it is not tried again. Zero = it was not.
+	RolledBack Result    `json:"rolled_back,omitzero"`
+	Result     Result    `json:"result"`         // of the last round
+	Since      time.Time `json:"since,omitzero"` // when the status of the condition changed last
 }
 
 // Result is what a round came to.
@@ -38,6 +40,7 @@ const (
 	Failed     Reason = "Failed"     // this machine has trouble of its own; nothing was changed
 	NotFetched Reason = "NotFetched" // what there is now is not known
 	ApplyFails Reason = "ApplyFailed"
+	RolledBack Reason = "RolledBack" // the machine is as before the release, which is not tried again
 	Rebooting  Reason = "RebootPending"
 )
 
