@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 )
 
 // An agent is packed as a tar.gz with one file, PackedName: the one form that every machine can unpack without a
@@ -65,9 +67,66 @@ func holds(path string, content []byte) bool {
 	}
 }
 
+// Size is the size, in bytes, of the agent at a path that Get returned, whether it is unpacked or not.
+func Size(path string) (int64, error) {
+	f, err := os.Open(path + PackedSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		fi, err := os.Stat(path)
+		if err != nil {
+			return 0, err
+		}
+		return fi.Size(), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return 0, fmt.Errorf("read the packed agent: %w", err)
+	}
+	header, err := tar.NewReader(z).Next()
+	if err != nil {
+		return 0, fmt.Errorf("read the packed agent: %w", err)
+	}
+	return header.Size, nil
+}
+
+// verified are agents whose content this process has hashed: many hosts may need one at once.
+var verified = struct {
+	sync.Mutex
+	files map[string]verifiedFile // by path
+}{files: map[string]verifiedFile{}}
+
+// verifiedFile is what a file was when it had this sha256.
+type verifiedFile struct {
+	sha256   string
+	size     int64
+	modified time.Time
+}
+
 // Unpack makes sure that the agent of this sha256 is at a path that Get returned: out of the packed one beside it,
 // unless it is there. An agent that has no packed one beside it stays as it is.
 func Unpack(path, sha256 string) error {
+	verified.Lock()
+	defer verified.Unlock()
+	now := func() (v verifiedFile) {
+		if fi, err := os.Stat(path); err == nil {
+			v = verifiedFile{sha256, fi.Size(), fi.ModTime()}
+		}
+		return v
+	}
+	if have, ok := verified.files[path]; ok && have == now() {
+		return nil
+	}
+	err := unpack(path, sha256)
+	if v := now(); err == nil && v.sha256 != "" {
+		verified.files[path] = v
+	}
+	return err
+}
+
+func unpack(path, sha256 string) error {
 	if have, err := digestOf(path); err == nil && have == sha256 {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -41,6 +42,9 @@ func TestUnpackWhenNeeded(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v, want no agent before it is needed", err)
 	}
+	if n, err := Size(path); err != nil || n != int64(len("the agent")) {
+		t.Errorf("a packed agent of %d bytes, %v", n, err)
+	}
 	for _, damage := range []string{path, path, path + PackedSuffix} {
 		if path, err = keepPacked(dir, "linux", "amd64", p); err != nil {
 			t.Fatal(err)
@@ -70,5 +74,36 @@ func TestUnpackWhenNeeded(t *testing.T) {
 	alone := filepath.Join(t.TempDir(), "agent")
 	if err := Unpack(alone, p.Digest); err != nil {
 		t.Error(err)
+	}
+	if err := os.WriteFile(alone, []byte("alone"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Size(alone); err != nil || n != int64(len("alone")) {
+		t.Errorf("an agent of %d bytes, %v", n, err)
+	}
+}
+
+// TestUnpackOnce: of many hosts that need an agent at once, the first unpacks it, and the others do not touch it.
+func TestUnpackOnce(t *testing.T) {
+	p := tgz(t, "the agent")
+	path, err := keepPacked(t.TempDir(), "linux", "amd64", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	found := make([]os.FileInfo, 8)
+	for i := range found {
+		all.Go(func() {
+			if err := Unpack(path, p.Digest); err != nil {
+				t.Error(err)
+			}
+			found[i], _ = os.Stat(path) // checked below
+		})
+	}
+	all.Wait()
+	for _, fi := range found {
+		if fi == nil || !os.SameFile(fi, found[0]) {
+			t.Fatalf("%v is another file than %v", fi, found[0])
+		}
 	}
 }

@@ -108,9 +108,10 @@ func (b budget) stopped(list []kube.Lease) string {
 		strings.Join(failed, ", "))
 }
 
-// take takes the slot that the node has from a run that died, or the first that nobody has; nil = there is none. list
-// has the plan's Leases.
+// take takes the slot that the node has from a run that died, or that this run could not release, or else the first
+// that nobody has; nil = there is none. list has the plan's Leases.
 func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube.Lease, error) {
+	holder := b.opt.Holder.Run + " " + node
 	own, from := "", "" // its slot, and who has it
 	var free []string
 	for i := range b.limit.MaxUnavailable {
@@ -119,7 +120,7 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 		switch {
 		case at < 0:
 			free = append(free, name)
-		case list[at].Note == node && !works(list, list[at]):
+		case list[at].Holder == holder, list[at].Note == node && !works(list, list[at]):
 			own, from = name, list[at].Holder
 		}
 	}
@@ -127,8 +128,7 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 		free = slices.Insert(free, 0, own)
 	}
 	for _, name := range free {
-		l := kube.Lease{Name: name, Note: node, Holder: b.opt.Holder.Run + " " + node, Duration: leaseFor,
-			Renewed: time.Now()}
+		l := kube.Lease{Name: name, Note: node, Holder: holder, Duration: leaseFor, Renewed: time.Now()}
 		_, err := b.api.TakeLease(ctx, l, from)
 		if err == nil {
 			return &l, nil

@@ -21,7 +21,7 @@ const leaseOfDemo = "nodejoin-demo"
 // shardOf is a world of the same plan and machines, for a run of its own over the nodes that it names.
 func (w *world) shardOf(shard string, nodes ...string) *world {
 	out := &world{t: w.t, dir: w.dir, agent: w.agent, limit: -1, parallel: 8, shard: shard, group: "test",
-		holder: steps.LockHolder{Run: "run of " + shard, Command: "apply", Since: time.Now()}}
+		holder: steps.LockHolder{Run: "run-of-" + shard, Command: "apply", Since: time.Now()}}
 	for _, n := range w.compile().Nodes {
 		if !slices.Contains(nodes, n.Name) {
 			out.skip = append(out.skip, n.Name)
@@ -123,6 +123,15 @@ func TestSlotOfTheNodeItself(t *testing.T) {
 		t.Errorf("Leases after the run: %v", have)
 	}
 
+	// Its own, which it could not release.
+	s = w.shardOf("1/2", nodeName(2))
+	w.lease(leaseOfDemo+".slot-0", s.holder.Run+" "+nodeName(2), nodeName(2), time.Minute)
+	s.bound = 20 * time.Second
+	_, sum = s.apply(-1)
+	if h := sum.Hosts[0]; h.Err != nil || h.Held != "" || len(w.leases()) > 0 {
+		t.Errorf("with its own slot: %v %s; Leases: %v", h.Err, h.Held, w.leases())
+	}
+
 	w.lease(leaseOfDemo+".slot-0", "alive "+nodeName(1), nodeName(1), time.Minute)
 	w.lease(leaseOfDemo+".shard-3-of-7", "alive", "", time.Minute) // it divides the nodes in another way
 	s = w.shardOf("1/2", nodeName(1))
@@ -133,8 +142,8 @@ func TestSlotOfTheNodeItself(t *testing.T) {
 	}
 }
 
-// TestTakenSlotsAreNotTried: a run tries those slots alone that nobody has, so that a rollout with many slots costs the
-// API server no request for each of them.
+// TestTakenSlotsAreNotTried: a run tries only free slots, so that a rollout with many slots costs the API server no
+// request for each of them.
 func TestTakenSlotsAreNotTried(t *testing.T) {
 	w := fleet(t, 2, "\nrollout {\n  max_unavailable = 9\n}\n")
 	for i := range 8 {

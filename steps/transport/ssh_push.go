@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -13,16 +12,16 @@ import (
 
 	"github.com/pkg/sftp"
 
+	"nodejoin/steps/agentbin"
 	"nodejoin/steps/transport/wire"
 )
 
 // push sends the agent: to a temporary name, then to its own.
 func (s *sshConn) push(ctx context.Context) error {
-	f, size, err := s.file.open("")
+	size, err := agentbin.Size(s.file.local)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
 	c, err := s.files(ctx)
 	if err != nil {
 		return err
@@ -36,15 +35,15 @@ func (s *sshConn) push(ctx context.Context) error {
 	alive, rest := s.watch("send the agent")
 	defer rest()
 	dest := sftpPath(s.cfg.OS, s.file.remote)
-	err = s.put(ctx, c, f, dest, size, alive)
+	err = s.put(ctx, c, dest, size, alive)
 	if err != nil && ctx.Err() == nil {
 		return s.noRoom(c, path.Dir(dest), size, err)
 	}
 	return err
 }
 
-// put sends the agent, f of this size, to a temporary name, then to dest.
-func (s *sshConn) put(ctx context.Context, c *sftp.Client, f io.Reader, dest string, size int64, alive func()) error {
+// put sends the agent, which has this size, to a temporary name, then to dest.
+func (s *sshConn) put(ctx context.Context, c *sftp.Client, dest string, size int64, alive func()) error {
 	if err := s.makeFolder(c, path.Dir(dest)); err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (s *sshConn) put(ctx context.Context, c *sftp.Client, f io.Reader, dest str
 		return err
 	}
 	if !unpacked {
-		if err := send(c, temp, &meter{ctx: ctx, r: f, total: size, alive: alive}); err != nil {
+		if err := s.putPlain(ctx, c, temp, alive); err != nil {
 			_ = c.Remove(temp)
 			return fmt.Errorf("send the agent to %s: %w", s.file.remote, err)
 		}
@@ -70,6 +69,16 @@ func (s *sshConn) put(ctx context.Context, c *sftp.Client, f io.Reader, dest str
 		return fmt.Errorf("put the agent in place as %s: %w", s.file.remote, err)
 	}
 	return nil
+}
+
+// putPlain sends the agent as it is.
+func (s *sshConn) putPlain(ctx context.Context, c *sftp.Client, temp string, alive func()) error {
+	f, size, err := s.file.open("")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return send(c, temp, &meter{ctx: ctx, r: f, total: size, alive: alive})
 }
 
 // noRoom is the error of a push where the disk is full, for which SFTP has no error of its own; else it is err.

@@ -47,11 +47,13 @@ func pod() string {
 // of this one: the Job controller starts the next pod of an index when the former has ended (podReplacementPolicy:
 // Failed). If another process has its number now, it counts as running.
 func Gone(h steps.LockHolder) bool {
-	if h.Pod != "" {
-		return h.Pod == pod()
-	}
 	name, err := os.Hostname()
-	return err == nil && h.Host == name && h.PID > 0 && h.PID != os.Getpid() && !Runs(h.PID)
+	here := err == nil && h.Host == name && h.PID > 0
+	if h.Pod != "" {
+		// The next pod has the host name of the former; a run beside this one is one of this pod.
+		return h.Pod == pod() && (!here || h.PID == os.Getpid() || !Runs(h.PID))
+	}
+	return here && h.PID != os.Getpid() && !Runs(h.PID)
 }
 
 // Note is a lock holder as an annotation: "HOST PID".

@@ -25,6 +25,13 @@ func TestFormerPodIsGone(t *testing.T) {
 			t.Errorf("for a pod of the Job %q with the index %q: %v", c.uid, c.index, !c.gone)
 		}
 	}
+	in("a", "3")
+	beside := New("apply") // as a command that somebody runs in the pod sees the apply of the pod
+	beside.PID = os.Getppid()
+	if Gone(beside) {
+		t.Error("a run of this pod that is at work is gone")
+	}
+	in("", "")
 	if here := New("apply"); here.Pod != "" {
 		t.Errorf("outside of a fleet: %+v", here)
 	}
