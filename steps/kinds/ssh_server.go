@@ -149,8 +149,8 @@ func (s *SSHServer) Check(ctx context.Context, r host.Reader, _ *steps.Env) (ste
 	return c, err
 }
 
-// hostKeyBound is how long a server that has started may take to make its folder and host keys. One without a key of
-// this type starts, too.
+// hostKeyBound is how long a server that has started may take to make its folder and host keys. A server without
+// a key of this type starts as well.
 const hostKeyBound = 20 * time.Second
 
 // awaitHostKey waits until a server that has started has a host key, within hostKeyBound.

@@ -23,7 +23,8 @@ const featureServiceName = "nodejoin-feature"
 
 // Codes of the service besides those of the API.
 const (
-	notChanged = 0x80004005 // E_FAIL: the API was not called, or its answer has no code
+	// The API was not called, or its answer has no code. Bit 29 is of no code of Microsoft (MS-ERREF, 2.1).
+	notChanged = 0xa0000001
 	busyWait   = "an earlier run still changes a feature (service " + featureServiceName + ")"
 )
 
@@ -36,7 +37,7 @@ func refusesLogin(err error) bool {
 	return errors.As(err, &e) && (e.code == accessDenied || e.code == sourceMissing)
 }
 
-// changeAsSystem has a service change a feature and waits for its end, within ctx. The service goes by itself, also
+// changeAsSystem has a service change a feature and waits for its end, within ctx. The service removes itself, also
 // when nobody waits for it any more, and finishes its change.
 func changeAsSystem(ctx context.Context, command []string, name string, on bool) error {
 	m, err := openManager(windows.SC_MANAGER_CONNECT | windows.SC_MANAGER_CREATE_SERVICE)
@@ -70,6 +71,9 @@ func changeAsSystem(ctx context.Context, command []string, name string, on bool)
 	case 0:
 		return nil
 	case windows.ERROR_SERVICE_SPECIFIC_ERROR:
+		if status.ServiceSpecificExitCode == notChanged {
+			return fmt.Errorf("service %s could not call the DISM API as SYSTEM", featureServiceName)
+		}
 		return fmt.Errorf("as SYSTEM: %w", result(changeCall(name, on), uintptr(status.ServiceSpecificExitCode)))
 	default:
 		return fmt.Errorf("service %s, which was to change the feature as SYSTEM, ended: %w", featureServiceName, code)
@@ -140,7 +144,7 @@ type featureChange struct {
 func (c featureChange) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
 	const remains = 20000 // milliseconds that this may take
 	status <- svc.Status{State: svc.StartPending, WaitHint: remains}
-	// Once it is marked so, the service goes when it ends, whatever became of who started it.
+	// Once it is marked so, Windows removes the service when it ends, whatever became of who started it.
 	err := withService(context.Background(), "delete service", featureServiceName, windows.DELETE,
 		func(_ *mgr.Mgr, s *mgr.Service) error { return s.Delete() })
 	if err != nil && !errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {

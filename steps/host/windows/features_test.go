@@ -117,7 +117,7 @@ func TestResult(t *testing.T) {
 		0x800f080c: "x: no feature has that name: file does not exist",
 		0x800f0902: "x: Windows is installing or removing something else; try again when it is done",
 		0x800f081f: "x: the machine does not have the feature's files, and could not get them from Windows Update " +
-			"(HRESULT 0x800f081f)",
+			"(HRESULT 0x800f081f); install the feature in the machine's image, or from Windows' installation media",
 		0x800702e4: "x: only an elevated administrator may do this (HRESULT 0x800702e4)",
 		0xc0040001: "x: HRESULT 0xc0040001",
 	} {
