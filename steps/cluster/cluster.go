@@ -25,6 +25,7 @@ type Config struct {
 	Kubeconfig string // path; its current context is used
 	// CAHash pins the CA of the kubeconfig, "sha256:<hex>" as kubeadm prints it; "" trusts the kubeconfig's CA.
 	CAHash       string
+	Token        string // a bearer token, instead of the kubeconfig's credentials; "" = those
 	FieldManager string // name of the writer in managedFields; default "nodejoin"
 	// Timeout bounds one request and its response, including the connection; default 20s.
 	Timeout time.Duration
@@ -47,6 +48,10 @@ func Open(ctx context.Context, c Config) (kube.API, error) {
 	cfg, err := clientcmd.NewDefaultClientConfig(*raw, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if c.Token != "" {
+		cfg = rest.AnonymousClientConfig(cfg)
+		cfg.BearerToken = c.Token
 	}
 	return open(cfg, c)
 }

@@ -63,6 +63,39 @@ func serve(t *testing.T, h http.HandlerFunc) (kube.API, *httptest.Server) {
 	return a, srv
 }
 
+// TestOtherToken: a token takes the place of the kubeconfig's credentials, and what else the kubeconfig says stays.
+func TestOtherToken(t *testing.T) {
+	var sent []string
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent = append(sent, r.TLS.ServerName+" "+r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	path := writeKubeconfig(t, srv.URL, certPEM(srv.Certificate().Raw))
+	c, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Clusters["c"].TLSServerName = "example.com" // a name of httptest's certificate
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"", "other"} {
+		a, err := Open(t.Context(), Config{Kubeconfig: path, Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Node(t.Context(), "n"); err == nil {
+			t.Error("it is taken for an API server")
+		}
+		a.Close()
+	}
+	if want := []string{"example.com Bearer hush", "example.com Bearer other"}; !slices.Equal(sent, want) {
+		t.Errorf("%q, want %q", sent, want)
+	}
+}
+
 func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -73,7 +73,7 @@ func (h *hostRun) runNote(ctx context.Context, sum HostSummary, start time.Time)
 	}
 	if sum.Err != nil {
 		n.Result, n.Error = "failed", steps.AsError(sum.Err).Summary
-		if steps.AsError(sum.Err).Code == steps.CodeInterrupted {
+		if code := steps.AsError(sum.Err).Code; code == steps.CodeInterrupted || code == steps.CodePaused {
 			n.Result = "interrupted"
 		}
 		if sum.Rollback != nil && sum.Rollback.Err == nil {

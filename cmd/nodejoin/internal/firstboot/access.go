@@ -74,7 +74,7 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	f.Token = token.ID + "." + token.Secret
 	if p.Cluster.Sandbox == "" {
 		f.Server, f.CA = p.Cluster.APIServer, info.CA
-		return f.proveLimits(ctx, api, info, wanted)
+		return f.proveLimits(ctx, api, p.Cluster, wanted)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -108,4 +110,36 @@ func (c inOrder) EnsureServiceAccount(ctx context.Context, want kube.ServiceAcco
 		}
 	}
 	return c.API.EnsureServiceAccount(ctx, want)
+}
+
+// minting is a cluster whose policy is not in force: a token is refused only because what it is for is not there.
+type minting struct {
+	kube.API
+	revoked string
+}
+
+func (minting) ServiceAccountToken(context.Context, kube.TokenRequest) (string, time.Time, error) {
+	return "", time.Time{}, fs.ErrNotExist
+}
+
+func (m *minting) RevokeToken(_ context.Context, id string) error {
+	m.revoked = id
+	return nil
+}
+
+// TestUnlimitedAccount: no user data is written for a cluster that would give its account tokens of other Nodes, or
+// that cannot be asked, and the account's access ends.
+func TestUnlimitedAccount(t *testing.T) {
+	m := &minting{}
+	request := kube.TokenRequest{Namespace: "kube-flannel", Name: "flannel", Node: "n"}
+	err := awaitLimits(t.Context(), m, request, 10*time.Millisecond)
+	if want := "does not refuse a token of kube-flannel/flannel that is not bound to the Node"; err == nil ||
+		!strings.Contains(steps.AsError(err).Detail, want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	f := File{Token: "abcdef.0123456789abcdef", Account: "x"}
+	gone := &plan.Cluster{Kubeconfig: filepath.Join(t.TempDir(), "gone")}
+	if err := f.proveLimits(t.Context(), m, gone, []kube.TokenRequest{request}); err == nil || m.revoked != "abcdef" {
+		t.Errorf("%v; %q is revoked", err, m.revoked)
+	}
 }

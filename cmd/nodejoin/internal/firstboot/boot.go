@@ -3,7 +3,9 @@ package firstboot
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
@@ -226,8 +229,17 @@ func (r *Run) Options(p *plan.Compiled, opt engine.Options) engine.Options {
 // open opens the cluster by the access of the file.
 func (r *Run) open(p *plan.Compiled) func(context.Context) (kube.API, error) {
 	return func(ctx context.Context) (kube.API, error) {
+		type named = map[string]any
+		b, err := json.Marshal(named{"apiVersion": "v1", "kind": "Config", "current-context": "first-boot",
+			"clusters": []named{{"name": "cluster", "cluster": named{"server": r.file.Server,
+				"certificate-authority-data": base64.StdEncoding.EncodeToString([]byte(r.file.CA))}}},
+			"users":    []named{{"name": "machine", "user": named{"token": r.file.Account}}},
+			"contexts": []named{{"name": "first-boot", "context": named{"cluster": "cluster", "user": "machine"}}}})
+		if err != nil {
+			return nil, err
+		}
 		at := filepath.Join(r.work(), "kubeconfig")
-		if err := writeKubeconfig(at, r.file.Server, r.file.CA, r.file.Account); err != nil {
+		if err := atomicfile.Write(at, b, 0o600); err != nil {
 			return nil, err
 		}
 		return cluster.Open(ctx, cluster.Config{Kubeconfig: at, CAHash: p.Cluster.CAHash, FieldManager: "nodejoin"})

@@ -2,15 +2,11 @@ package firstboot
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
-	"nodejoin/cmd/nodejoin/internal/atomicfile"
+	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/kinds"
@@ -43,51 +39,28 @@ func limit(ctx context.Context, api kube.API, wanted []kube.TokenRequest) error 
 
 // proveLimits writes no user data whose account could get tokens of other Nodes: it asks the API server with that
 // account. Where the limits are not in force, the account's access ends.
-func (f *File) proveLimits(ctx context.Context, api kube.API, info kube.Info, wanted []kube.TokenRequest) error {
+func (f *File) proveLimits(ctx context.Context, api kube.API, c *plan.Cluster, wanted []kube.TokenRequest) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	err := f.awaitLimits(ctx, info, wanted[0])
+	own, err := cluster.Open(ctx, cluster.Config{Kubeconfig: c.Kubeconfig, CAHash: c.CAHash, Token: f.Account})
+	if err == nil {
+		err = awaitLimits(ctx, own, wanted[0], limitsIn)
+		own.Close()
+	}
 	if err == nil {
 		return nil
 	}
 	return errors.Join(err, api.RevokeToken(context.WithoutCancel(ctx), f.bootstrap().ID))
 }
 
-func (f *File) awaitLimits(ctx context.Context, info kube.Info, of kube.TokenRequest) (err error) {
-	dir, err := os.MkdirTemp("", "nodejoin-user-data-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at := filepath.Join(dir, "kubeconfig")
-	if err := writeKubeconfig(at, info.Server, info.CA, f.Account); err != nil {
-		return err
-	}
-	own, err := cluster.Open(ctx, cluster.Config{Kubeconfig: at})
-	if err != nil {
-		return err
-	}
-	defer own.Close()
+// awaitLimits waits until the API server refuses the account of a first boot a token that is not bound to its Node.
+func awaitLimits(ctx context.Context, own kube.API, of kube.TokenRequest, within time.Duration) error {
 	late := unlimited(fmt.Sprintf("%s after the policy was made, it does not refuse a token of %s/%s that is not bound "+
-		"to the Node", limitsIn, of.Namespace, of.Name))
-	ctx, cancel := context.WithTimeoutCause(ctx, limitsIn, late)
+		"to the Node", within, of.Namespace, of.Name))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, late)
 	defer cancel()
 	return wait.Until(ctx, limitsEvery, func() (bool, error) { return kube.FirstBootLimited(ctx, own, of) })
-}
-
-// writeKubeconfig writes a kubeconfig of a token.
-func writeKubeconfig(at, server, ca, token string) error {
-	type named = map[string]any
-	b, err := json.Marshal(named{"apiVersion": "v1", "kind": "Config", "current-context": "first-boot",
-		"clusters": []named{{"name": "cluster", "cluster": named{"server": server,
-			"certificate-authority-data": base64.StdEncoding.EncodeToString([]byte(ca))}}},
-		"users":    []named{{"name": "machine", "user": named{"token": token}}},
-		"contexts": []named{{"name": "first-boot", "context": named{"cluster": "cluster", "user": "machine"}}}})
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(at, b, 0o600)
 }
 
 // unlimited is the error of an API server that does not limit the accounts of first boots.

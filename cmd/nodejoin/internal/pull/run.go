@@ -215,7 +215,7 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	text := fmt.Sprintf("the apply of release %d ended with exit code %d", rel.Serial, code)
 	switch {
 	case r.ended.paused():
-		return r.waits(rel, "the end of the pause"), exitOK
+		return r.waits(rel, "the end of the pause ("+steps.AsError(r.ended.Err).Detail+")"), exitOK
 	case r.ended.rolledBack() && ctx.Err() == nil:
 		text = fmt.Sprintf("release %d failed at %s and was rolled back (%s); this node waits for a newer one",
 			rel.Serial, r.ended.Failed, steps.AsError(r.ended.Err).Summary)
