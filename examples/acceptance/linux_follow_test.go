@@ -40,22 +40,39 @@ type followState struct {
 const (
 	releaseLabel = "example.com/release"
 	followLog    = "/var/log/nodejoin-node/follow.log"
+	// dropped is a file of linuxExtras.
+	dropped = "/etc/apt/sources.list.d/site.list"
 )
+
+// failing is a part of a plan that fails after it has made a file.
+const failing = `
+step "file" "site_repository" {
+  on      = node.` + linuxNode + `
+  path    = "` + dropped + `"
+  content = "deb https://packages.example.com next main\n"
+}
+step "file" "site_bad" {
+  on      = node.` + linuxNode + `
+  path    = "` + dropped + `/x"
+  content = "x"
+  after   = ["site_repository", "kubelet"]
+}
+`
 
 // TestLinuxFollows: nodejoin-node of a machine with systemd applies a signed release once, also one that restarts
 // nodejoin-node itself. Releases that are unsigned, older, by another key, or whose bundle is cut change nothing, and
-// nor does a server that is down; all are on the Node. What is killed in the middle goes on in the next round. A leave
-// leaves nothing of it.
+// nor does a server that is down; all are on the Node. What is killed in the middle goes on in the next round, which
+// removes what the release drops. One that fails is rolled back, and not tried again. A leave leaves nothing of it.
 func TestLinuxFollows(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	p := b.newPublisher(t)
-	mustApply(ctx, t, p.plan("one", "10s"))
+	mustApply(ctx, t, p.plan("one", "10s", linuxExtras))
 	p.want(ctx, corev1.ConditionUnknown, "NotFetched", "404")
 
 	process := p.service(ctx)
-	p.publish(ctx, p.plan("two", "11s"), 2)
+	p.publish(ctx, p.plan("two", "11s", linuxExtras), 2)
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 2, signed by ops@example")
 	good := p.state()
 	if now := p.service(ctx); now == process || good.Serial != 2 || good.Applied.IsZero() {
@@ -89,7 +106,7 @@ func TestLinuxFollows(t *testing.T) {
 	}
 
 	p.serve(p.addr)
-	args := p.plan("three", "10s")
+	args := p.plan("three", "10s", "")
 	p.publish(ctx, args, 4)
 	until(ctx, t, "the begin of release 4", func() error {
 		if s := p.state(); s.Serial != 4 {
@@ -106,6 +123,28 @@ func TestLinuxFollows(t *testing.T) {
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 4, signed by ops@example")
 	if label := p.label(ctx); label != "three" {
 		t.Errorf("the Node has the label %q", label)
+	}
+	wantNothing(ctx, t, args)
+	for _, path := range []string{dropped, "/etc/systemd/system/site.service"} {
+		if _, err := os.Lstat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("release 4 dropped %s: %v", path, err)
+		}
+	}
+	p.publish(ctx, p.plan("four", "10s", failing), 5)
+	p.want(ctx, corev1.ConditionFalse, "RolledBack", "release 5 failed at site_bad and was rolled back (")
+	tries := p.logged("fetching release 5")
+	rounds := p.logged("RolledBack: ")
+	until(ctx, t, "two more rounds", func() error {
+		if n := p.logged("RolledBack: "); n < rounds+2 {
+			return fmt.Errorf("%d of %d", n-rounds, 2)
+		}
+		return nil
+	})
+	if now := p.logged("fetching release 5"); tries != 1 || now != 1 {
+		t.Errorf("release 5 was tried %d times, and then %d", tries, now)
+	}
+	if _, err := os.Lstat(b.machine.Path(dropped)); !errors.Is(err, fs.ErrNotExist) || p.label(ctx) != "three" {
+		t.Errorf("after the rollback there is %s (%v), and the label %q", dropped, err, p.label(ctx))
 	}
 	wantNothing(ctx, t, args)
 	if out, code := released(t).output(ctx, t, append([]string{"leave", "--auto-approve", "--target", linuxNode},
@@ -155,8 +194,9 @@ func (p *publisher) serve(at string) {
 	}
 }
 
-// plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node.
-func (p *publisher) plan(release, interval string) (args []string) {
+// plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node. extras
+// are steps of it.
+func (p *publisher) plan(release, interval, extras string) (args []string) {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.b.dir, "user.pub"))
 	if err != nil {
@@ -171,6 +211,7 @@ func (p *publisher) plan(release, interval string) (args []string) {
 		`"example.com/pool" = "linux"`: fmt.Sprintf(`"example.com/pool" = "linux", %q = %q`, releaseLabel, release),
 		`guard { interval = "10s" }`: fmt.Sprintf(`host { trusted_cas = [%q] }
   guard { interval = %q }
+  on_failure = "rollback"
   follow {
     plan     = "site"
     source   = "https://%s/site.tar.release"
@@ -184,7 +225,7 @@ func (p *publisher) plan(release, interval string) (args []string) {
 		}
 		host = strings.Replace(host, old, new, 1)
 	}
-	return writePlan(p.t, withRuntimeConfig(p.t, p.b.head(), "5"), host, linuxExtras)
+	return writePlan(p.t, withRuntimeConfig(p.t, p.b.head(), "5"), host, extras)
 }
 
 // publish makes a release of a plan, the bundle first.
