@@ -80,6 +80,9 @@ const (
 	lanes
 )
 
+// writeBuffer is as long as several records of TLS, in bytes: parts of artifacts go in few writes.
+const writeBuffer = 64 << 10
+
 // New returns a client; it connects with its first request.
 func New(c Config) *Client {
 	if c.Dial == nil {
@@ -93,12 +96,12 @@ func New(c Config) *Client {
 	for range lanes {
 		cl.lanes = append(cl.lanes, &lane{http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: c.Dial, TLSClientConfig: &tls.Config{
-				MinVersion: tls.VersionTLS12, ServerName: host,
-				InsecureSkipVerify:     true, //nolint:gosec // verify does it, with a pin or without one
-				VerifyConnection:       func(s tls.ConnectionState) error { return c.verify(s, host) },
-				SessionTicketsDisabled: true,
-			}}}})
+			Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: c.Dial, WriteBufferSize: writeBuffer,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host,
+					InsecureSkipVerify:     true, //nolint:gosec // verify does it, with a pin or without one
+					VerifyConnection:       func(s tls.ConnectionState) error { return c.verify(s, host) },
+					SessionTicketsDisabled: true,
+				}}}})
 	}
 	return cl
 }

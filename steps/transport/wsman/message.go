@@ -3,6 +3,7 @@ package wsman
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -28,12 +29,15 @@ type request struct {
 	shell   string // id; "" = none yet
 	options [][2]string
 	body    string // XML, with the prefix rsp for nsShell
+	input   []byte // follows the body, in base64
+	after   string // follows the input
 	timeout int    // seconds, after which the machine answers that there is nothing yet
 }
 
 // text is the message in XML. Its values are our own or escaped.
 func (r request) text(url string) []byte {
 	var b bytes.Buffer
+	b.Grow(headRoom + len(r.body) + base64.StdEncoding.EncodedLen(len(r.input)) + len(r.after))
 	fmt.Fprintf(&b, `<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="%s" xmlns:a="%s" xmlns:w="%s" `+
 		`xmlns:p="%s" xmlns:rsp="%s"><s:Header><a:To>%s</a:To><a:ReplyTo>`+
 		`<a:Address s:mustUnderstand="true">%s/role/anonymous`+
@@ -53,9 +57,14 @@ func (r request) text(url string) []byte {
 		}
 		b.WriteString(`</w:OptionSet>`)
 	}
-	fmt.Fprintf(&b, `</s:Header><s:Body>%s</s:Body></s:Envelope>`, r.body)
+	b.WriteString(`</s:Header><s:Body>` + r.body)
+	b.Write(base64.StdEncoding.AppendEncode(b.AvailableBuffer(), r.input))
+	b.WriteString(r.after + `</s:Body></s:Envelope>`)
 	return b.Bytes()
 }
+
+// headRoom is more than what a message has besides its body, in bytes: it is put together without being moved.
+const headRoom = 4 << 10
 
 func escape(s string) string {
 	var b strings.Builder

@@ -97,8 +97,8 @@ func (c *Command) Send(ctx context.Context, b []byte, end bool) error {
 		over = ` End="true"`
 	}
 	_, err := c.s.c.do(ctx, laneWork, request{action: nsShell + "/Send", shell: c.s.id, timeout: answerIn,
-		body: fmt.Sprintf(`<rsp:Send><rsp:Stream Name="stdin" CommandId="%s"%s>%s</rsp:Stream></rsp:Send>`, escape(c.id),
-			over, base64.StdEncoding.EncodeToString(b))}.text(c.s.c.url))
+		body:  `<rsp:Send><rsp:Stream Name="stdin" CommandId="` + escape(c.id) + `"` + over + `>`,
+		input: b, after: `</rsp:Stream></rsp:Send>`}.text(c.s.c.url))
 	return err
 }
 
