@@ -15,6 +15,7 @@ import (
 
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/agentbin"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/event"
@@ -127,6 +128,9 @@ func Agent(ctx context.Context, agent Agents, say func(string)) func(os, arch, c
 		})
 		defer t.Stop()
 		path, digest, err := agent.orOwn()(ctx, goos, arch)
+		if err == nil {
+			err = agentbin.Unpack(path, digest) // the step that installs it reads this file
+		}
 		if err != nil {
 			return steps.Source{}, err
 		}
