@@ -64,7 +64,7 @@ step "file" "site_bad" {
 // nor does a server that is down; all are on the Node. What is killed in the middle goes on in the next round, which
 // removes what the release drops. One that fails is rolled back, and not tried again. A leave leaves nothing of it.
 func TestLinuxFollows(t *testing.T) {
-	ctx, cancel := bounded(t, 9*time.Minute)
+	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	p := b.newPublisher(t)

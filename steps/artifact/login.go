@@ -14,8 +14,8 @@ import (
 // bearer begins the header Authorization with a token (RFC 6750).
 const bearer = "Bearer "
 
-// own is the header Authorization of a login at the server of an address (RFC 7617 and 6750); none without a login, and
-// none that others on the way could read.
+// own is the header Authorization of a login at the server of an address (RFC 7617 and 6750); none without a login,
+// and none that others on the way could read.
 func own(ctx context.Context, at string) ([]string, error) {
 	u, err := url.Parse(at)
 	if err != nil {

@@ -140,8 +140,8 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 	return nil, nil
 }
 
-// works reports whether the run that has a slot has the Lease of a shard, too. A node is of one shard, whose Lease this
-// run has: so a slot of the node that another run holds is left from one that died.
+// works reports whether the run that has a slot has the Lease of a shard, too. A node is of one shard, whose Lease
+// this run has: so a slot of the node that another run holds is left from one that died.
 func works(list []kube.Lease, slot kube.Lease) bool {
 	run, _, _ := strings.Cut(slot.Holder, " ")
 	return slices.ContainsFunc(list, func(l kube.Lease) bool {

@@ -28,8 +28,8 @@ func (c silentConn) Do(ctx context.Context, m wire.Message, emit func(event.Even
 	return err
 }
 
-// TestNoteOfAnUnansweredApply: an apply whose first call, which takes the lock of the machine, is not answered may have
-// changed the machine. It is noted there, and the machine is unlocked.
+// TestNoteOfAnUnansweredApply: an apply whose first call, which takes the lock of the machine, is not answered may
+// have changed the machine. It is noted there, and the machine is unlocked.
 func TestNoteOfAnUnansweredApply(t *testing.T) {
 	c := directoryOn(t, 1)
 	run := func(name string, silent bool) (engine.HostReport, error) {

@@ -28,8 +28,8 @@ func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
 	return out
 }
 
-// pause does not need the lock of a machine on which a run is at work: a run of the machine itself looks before each of
-// its steps whether the machine is paused.
+// pause does not need the lock of a machine on which a run is at work: a run of the machine itself looks before each
+// of its steps whether the machine is paused.
 func (h *hostRun) pause(ctx context.Context, req executor.PauseRequest) (r executor.PauseReply, err error) {
 	held := h.hold(ctx)
 	if held == nil || req.Pause != nil && steps.AsError(held).Code == steps.CodeLocked {

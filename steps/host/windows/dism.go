@@ -89,8 +89,8 @@ func explained(what string, code uint32) error {
 		return fmt.Errorf("%s: Windows waits for a reboot for an earlier change and accepts no other before that", what)
 	case code == sourceMissing, code == noUpdates:
 		return fmt.Errorf("%s: the machine does not have the feature's files, and could not get them from Windows "+
-			"Update (HRESULT %#x); install the feature in the machine's image, or from Windows' installation media", what,
-			code)
+			"Update (HRESULT %#x); install the feature in the machine's image, or from Windows' installation media",
+			what, code)
 	case code == notElevated:
 		return fmt.Errorf("%s: only an elevated administrator may do this (HRESULT %#x)", what, code)
 	case code&0xffff0000 == 0x80070000: // HRESULT_FROM_WIN32

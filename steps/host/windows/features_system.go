@@ -141,7 +141,8 @@ type featureChange struct {
 }
 
 // Execute implements svc.Handler. It cannot be stopped: Windows does not promise anything about a canceled change.
-func (c featureChange) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+func (c featureChange) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool,
+	uint32) {
 	const remains = 20000 // milliseconds that this may take
 	status <- svc.Status{State: svc.StartPending, WaitHint: remains}
 	// Once it is marked so, Windows removes the service when it ends, whatever became of who started it.

@@ -79,7 +79,7 @@ func newApplier(t *testing.T, joined string) *applier {
 	a := &applier{dir: filepath.Join(t.TempDir(), "plan")}
 	must(t, os.CopyFS(a.dir, os.DirFS("../../../../examples/quickstart")))
 	a.node = s.machine("win-1")
-	a.node.applies = a.apply
+	a.applies = a.apply
 	p := a.compile(joined)
 	p.Nodes = p.Nodes[:1]
 	a.is = p.Nodes[0]
