@@ -23,9 +23,9 @@ import (
 	"nodejoin/steps/transport/sshtest"
 )
 
-// TestApplyTriesSSH: an apply over WinRM that has set an SSH server up logs in to it at its end, with the host key that
-// the machine says. It ends with an error where the server shows another key or does not let nodejoin in. So does the
-// next apply, which has nothing to change.
+// TestApplyTriesSSH: an apply over WinRM that has set an SSH server up logs in to it at its end, with the host key
+// that the machine says. It ends with an error where the server shows another key or does not let nodejoin in. So
+// does the next apply, which has nothing to change.
 func TestApplyTriesSSH(t *testing.T) {
 	for name, tt := range map[string]struct {
 		impostor, stranger bool

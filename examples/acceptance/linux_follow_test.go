@@ -194,8 +194,8 @@ func (p *publisher) serve(at string) {
 	}
 }
 
-// plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node. extras
-// are steps of it.
+// plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node.
+// extras are steps of it.
 func (p *publisher) plan(release, interval, extras string) (args []string) {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.b.dir, "user.pub"))

@@ -116,9 +116,9 @@ func (r *rollouts) job(ctx context.Context, name string, pods int) {
 	}
 }
 
-// kill kills the pods of a fleet that run, two at most, again and again, until ctx ends. It kills both at once, as what
-// a pod does in half a minute may be the check of its hosts: a shard that came no further would be killed until the Job
-// controller, which waits twice as long with each pod that a shard has lost, did nothing but wait.
+// kill kills the pods of a fleet that run, two at most, again and again, until ctx ends. It kills both at once, as
+// what a pod does in half a minute may be the check of its hosts: a shard that came no further would be killed until
+// the Job controller, which waits twice as long with each pod that a shard has lost, did nothing but wait.
 func (r *rollouts) kill(ctx context.Context, api kubernetes.Interface) (killed int) {
 	for {
 		select {

@@ -33,8 +33,9 @@ func InMemory() {
 	}
 }
 
-// PeakMemory runs cmd and returns the most memory, in bytes, that its process had for itself, sampled each millisecond.
-// The pages of its file do not count: Linux shares and drops them, and maps some MB more or fewer of them by chance.
+// PeakMemory runs cmd and returns the most memory, in bytes, that its process had for itself, sampled each
+// millisecond. The pages of its file do not count: Linux shares and drops them, and maps some MB more or fewer of
+// them by chance.
 func PeakMemory(cmd *exec.Cmd) (int, error) {
 	if err := cmd.Start(); err != nil { // returns once the process is the program
 		return 0, err

@@ -43,9 +43,9 @@ func pod() string {
 	return uid + "/" + index
 }
 
-// Gone reports whether a lock holder was a process of this computer that has ended, or one of a former pod in the place
-// of this one: the Job controller starts the next pod of an index when the former has ended (podReplacementPolicy:
-// Failed). If another process has its number now, it counts as running.
+// Gone reports whether a lock holder was a process of this computer that has ended, or one of a former pod in the
+// place of this one: the Job controller starts the next pod of an index when the former has ended
+// (podReplacementPolicy: Failed). If another process has its number now, it counts as running.
 func Gone(h steps.LockHolder) bool {
 	name, err := os.Hostname()
 	here := err == nil && h.Host == name && h.PID > 0
