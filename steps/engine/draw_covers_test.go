@@ -28,6 +28,7 @@ var notDrawn = map[string]string{
 	"login":                              "no server; artifact TestRegistryLogin",
 	"login/username":                     "no server; artifact TestRegistryLogin",
 	"login/password_env":                 "no server; artifact TestRegistryLogin",
+	"login/token_file":                   "no server; artifact TestTokenLogin",
 	"artifact/url":                       "no server; a file's bytes go the same way once they are there",
 	"artifact/checksum":                  "asked by lock alone; no step comes of it",
 	"artifact/signature*":                "asked by lock and of the lock; no step comes of it",
