@@ -28,23 +28,44 @@ const listLimit = 500
 // Nodes lists all Nodes.
 func (k *client) Nodes(ctx context.Context) ([]kube.Node, error) {
 	list, err := shared(ctx, &k.asks, "Nodes", func() ([]corev1.Node, error) {
-		list, _, err := k.listNodes(ctx)
+		list, _, err := k.listNodes(ctx, "")
 		return list, err
 	})
-	if err != nil {
-		return nil, err
-	}
 	out := make([]kube.Node, 0, len(list))
 	for i := range list {
 		out = append(out, k.nodeOf(&list[i]))
 	}
-	slices.SortFunc(out, func(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	slices.SortFunc(out, byName)
+	return out, err
 }
 
-// listNodes also returns the version of the list, from which on it can be watched.
-func (k *client) listNodes(ctx context.Context) (out []corev1.Node, version string, err error) {
-	o := metav1.ListOptions{Limit: listLimit}
+func byName(a, b kube.Node) int { return cmp.Compare(a.Name, b.Name) }
+
+// OutOfService lists the cordoned Nodes, which the API server selects. Whether the others are Ready is known from the
+// list that this run watches; where it may not watch, it lists all.
+func (k *client) OutOfService(ctx context.Context) ([]kube.Node, error) {
+	out, watched := k.nodes.notReady(ctx)
+	if !watched {
+		all, err := k.Nodes(ctx)
+		return slices.DeleteFunc(all, func(n kube.Node) bool { return !n.Out() }), err
+	}
+	cordoned, err := shared(ctx, &k.asks, "cordoned Nodes", func() ([]corev1.Node, error) {
+		list, _, err := k.listNodes(ctx, "spec.unschedulable=true")
+		return list, err
+	})
+	for i := range cordoned {
+		n := k.nodeOf(&cordoned[i])
+		out = slices.DeleteFunc(out, func(o kube.Node) bool { return o.Name == n.Name })
+		out = append(out, n)
+	}
+	slices.SortFunc(out, byName)
+	return out, err
+}
+
+// listNodes lists the Nodes that a field selector selects, "" all. It also returns the version of the list, from which
+// on it can be watched.
+func (k *client) listNodes(ctx context.Context, selector string) (out []corev1.Node, version string, err error) {
+	o := metav1.ListOptions{Limit: listLimit, FieldSelector: selector}
 	for {
 		list, err := k.core.Nodes().List(ctx, o)
 		if err != nil {

@@ -24,7 +24,7 @@ const (
 // Without the right to watch, each Node is read by itself.
 type nodeList struct {
 	// all lists the Nodes, changes watches them from a version of the list on, and nodeOf is one of them.
-	all     func(ctx context.Context) (nodes []corev1.Node, version string, err error)
+	all     func(ctx context.Context, selector string) (nodes []corev1.Node, version string, err error)
 	changes func(ctx context.Context, version string) (watch.Interface, error)
 	nodeOf  func(n *corev1.Node) kube.Node
 
@@ -71,11 +71,7 @@ func (l *nodeList) find(ctx context.Context, name string) (n *kube.Node, ok bool
 		l.asked = map[string]bool{}
 	}
 	l.asked[name] = true
-	if len(l.asked) <= fewNodes || l.off {
-		return nil, false
-	}
-	if l.have == nil && !l.list(ctx) { // the others wait for it, too
-		l.off = ctx.Err() == nil
+	if len(l.asked) <= fewNodes || !l.listed(ctx) {
 		return nil, false
 	}
 	have, listed := l.have[name]
@@ -86,6 +82,32 @@ func (l *nodeList) find(ctx context.Context, name string) (n *kube.Node, ok bool
 		return nil, true
 	}
 	return &have.Node, true
+}
+
+// notReady returns the Nodes that are not Ready, as the list has them. ok is false if there is none.
+func (l *nodeList) notReady(ctx context.Context) (out []kube.Node, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.listed(ctx) {
+		return nil, false
+	}
+	for _, n := range l.have {
+		if !n.Ready {
+			out = append(out, n.Node)
+		}
+	}
+	return out, true
+}
+
+// listed makes the list where there is none, and reports whether there is one.
+func (l *nodeList) listed(ctx context.Context) bool {
+	if l.off {
+		return false
+	}
+	if l.have == nil && !l.list(ctx) { // the others wait for it, too
+		l.off = ctx.Err() == nil
+	}
+	return l.have != nil
 }
 
 // write notes that this run begins to write a Node. It calls the result with the Node as it is then, nil if it is not
@@ -121,7 +143,7 @@ func (l *nodeList) write(name string) (done func(n *corev1.Node, err error)) {
 
 // list lists the Nodes and begins to watch them.
 func (l *nodeList) list(ctx context.Context) bool {
-	nodes, version, err := l.all(ctx)
+	nodes, version, err := l.all(ctx, "")
 	if err != nil {
 		return false
 	}

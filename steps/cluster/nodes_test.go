@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ type manyNodes struct {
 
 	mu      sync.Mutex
 	ready   map[string]bool
+	cordons map[string]bool
 	version map[string]int // of Nodes, from 2 on
 	asked   map[string]int // get, list, watch, patch
 	changes chan string    // names whose Node changes
@@ -32,8 +34,8 @@ type manyNodes struct {
 }
 
 func newManyNodes(t *testing.T, nodes int) (*manyNodes, kube.API) {
-	m := &manyNodes{t: t, ready: map[string]bool{}, version: map[string]int{}, asked: map[string]int{},
-		changes: make(chan string), over: make(chan bool)}
+	m := &manyNodes{t: t, ready: map[string]bool{}, cordons: map[string]bool{}, version: map[string]int{},
+		asked: map[string]int{}, changes: make(chan string), over: make(chan bool)}
 	for i := range nodes {
 		m.ready[fmt.Sprintf("n%d", i)] = true
 	}
@@ -48,6 +50,7 @@ func (m *manyNodes) node(name string) corev1.Node {
 		status = corev1.ConditionTrue
 	}
 	return corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		Spec:       corev1.NodeSpec{Unschedulable: m.cordons[name]},
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: fmt.Sprint(2 + m.version[name])},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}}}
 }
@@ -55,7 +58,7 @@ func (m *manyNodes) node(name string) corev1.Node {
 func (m *manyNodes) answer(w http.ResponseWriter, r *http.Request) {
 	const path = "/api/v1/nodes"
 	name := strings.TrimPrefix(r.URL.Path, path+"/")
-	watches := r.URL.Query().Get("watch") != ""
+	watches, selector := r.URL.Query().Get("watch") != "", r.URL.Query().Get("fieldSelector")
 	m.mu.Lock()
 	_, there := m.ready[name]
 	switch {
@@ -66,13 +69,17 @@ func (m *manyNodes) answer(w http.ResponseWriter, r *http.Request) {
 		m.asked["get"]++
 	case watches:
 		m.asked["watch"]++
+	case selector == "spec.unschedulable=true":
+		m.asked["list of cordoned"]++
 	default:
 		m.asked["list"]++
 	}
 	list := corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"},
 		ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
 	for n := range m.ready {
-		list.Items = append(list.Items, m.node(n))
+		if selector == "" || m.cordons[n] {
+			list.Items = append(list.Items, m.node(n))
+		}
 	}
 	one, away := m.node(name), m.away
 	m.mu.Unlock()
@@ -193,6 +200,48 @@ func TestManyNodes(t *testing.T) {
 	a.Close()
 	read("n8")
 	m.want("closed", map[string]int{"get": 1})
+}
+
+// TestOutOfService: of many Nodes those that are out of service are known from the watch and one small list. Without
+// the right to watch all are listed.
+func TestOutOfService(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		m, a := newManyNodes(t, 50)
+		m.refused = refused
+		want := func(what string, names ...string) {
+			t.Helper()
+			list, err := a.OutOfService(t.Context())
+			var have []string
+			for _, n := range list {
+				have = append(have, n.Name)
+			}
+			if err != nil || !slices.Equal(have, names) {
+				t.Errorf("%s, watch refused: %t: %v, %v; want %v", what, refused, have, err, names)
+			}
+		}
+		want("all are in service")
+		m.mu.Lock()
+		m.cordons["n7"], m.cordons["n3"] = true, true // no watch has said so
+		m.mu.Unlock()
+		want("two are cordoned", "n3", "n7")
+		if !refused {
+			m.want("requests", map[string]int{"list": 1, "watch": 1, "list of cordoned": 2})
+			for i := range 2 * fewNodes {
+				_, _ = a.Node(t.Context(), fmt.Sprintf("n%d", i))
+			}
+			m.sets(a, "n7", false)
+			m.sets(a, "n20", false)
+			m.want("requests of single Nodes", map[string]int{"get": fewNodes})
+		} else {
+			m.want("requests", map[string]int{"list": 3, "watch": 1})
+			m.ready["n20"] = false
+		}
+		want("others are not Ready", "n20", "n3", "n7")
+		m.away = true
+		if _, err := a.OutOfService(t.Context()); !errors.Is(err, kube.ErrUnreachable) {
+			t.Errorf("an API server that is away: %v", err)
+		}
+	}
 }
 
 // knows waits until a Node is read without a request.

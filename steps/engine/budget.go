@@ -83,7 +83,11 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 	if slot == nil {
 		return nil, "all slots of the rollout are taken: " + strings.Join(b.working(list, ""), ", "), ""
 	}
-	others, out, err := b.others(ctx, h, slot.Name)
+	others, out, err := b.others(ctx, h, slot.Name, b.api.OutOfService)
+	if err == nil && len(others) == 0 && len(out) >= b.limit.MaxUnavailable {
+		// This would end the run, and a watch may be late.
+		others, out, err = b.others(ctx, h, slot.Name, b.api.Nodes)
+	}
 	if err == nil && (h.out() || len(others)+len(out) < b.limit.MaxUnavailable) {
 		return slot, "", ""
 	}
@@ -149,19 +153,20 @@ func works(list []kube.Lease, slot kube.Lease) bool {
 	})
 }
 
-// others are the Nodes in other slots than own, and those that are out of service without one.
-func (b budget) others(ctx context.Context, h *hostRun, own string) (working, out []string, err error) {
+// others are the Nodes in other slots than own, and those of the plan that are out of service without one.
+func (b budget) others(ctx context.Context, h *hostRun, own string,
+	among func(context.Context) ([]kube.Node, error)) (working, out []string, err error) {
 	list, err := b.api.Leases(ctx, leaseName(b.planName())+slotMark)
 	if err != nil {
 		return nil, nil, err
 	}
 	working = b.working(list, own)
-	nodes, err := b.api.Nodes(ctx)
+	nodes, err := among(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, n := range nodes {
-		if n.Annotations[kube.PlanOf] == b.planName() && (!n.Ready || n.Unschedulable) && !h.is(n.Name) &&
+		if n.Annotations[kube.PlanOf] == b.planName() && n.Out() && !h.is(n.Name) &&
 			!slices.Contains(working, n.Name) {
 			out = append(out, n.Name)
 		}

@@ -45,6 +45,12 @@ func (k killableCluster) TakeLease(ctx context.Context, want kube.Lease, from st
 	return k.API.TakeLease(ctx, want, from)
 }
 
+// Nodes counts, as each of these requests gets all Nodes of the cluster.
+func (k killableCluster) Nodes(ctx context.Context) ([]kube.Node, error) {
+	k.w.nodesListed.Add(1)
+	return k.API.Nodes(ctx)
+}
+
 func (w *world) leases() (names []string) {
 	w.t.Helper()
 	list, err := w.cluster().Leases(w.t.Context(), leaseOfDemo)
@@ -84,6 +90,25 @@ func TestShardsKeepToOneRollout(t *testing.T) {
 	}
 	if have := w.leases(); len(have) > 0 {
 		t.Errorf("Leases after the runs: %v", have)
+	}
+}
+
+// TestTurnsListNoNodes: what a run of a shard asks for does not grow with the Nodes of the cluster for each host.
+func TestTurnsListNoNodes(t *testing.T) {
+	w := fleet(t, 12, "\nrollout {\n  max_unavailable = 2\n}\n")
+	var names []string
+	for i := range 12 {
+		names = append(names, nodeName(i))
+	}
+	s := w.shardOf("1/1", names...)
+	_, sum := s.apply(-1)
+	for _, h := range sum.Hosts {
+		if h.Err != nil || h.Held != "" || len(h.Changed) == 0 {
+			t.Errorf("%s: %v %s %v", h.Node, h.Err, h.Held, h.Changed)
+		}
+	}
+	if n := s.nodesListed.Load(); n > 2 {
+		t.Errorf("the Nodes were listed %d times for 12 hosts", n)
 	}
 }
 

@@ -192,7 +192,7 @@ func (r *rollout) countAway(ctx context.Context) error {
 	}
 	for _, n := range nodes {
 		here := slices.ContainsFunc(r.hosts, func(h *hostRun) bool { return h.is(n.Name) })
-		if !here && n.Annotations[kube.PlanOf] == r.planName() && (!n.Ready || n.Unschedulable) {
+		if !here && n.Annotations[kube.PlanOf] == r.planName() && n.Out() {
 			r.away = append(r.away, n.Name)
 		}
 	}

@@ -73,7 +73,7 @@ func (w *wave) outOf(ctx context.Context, names []string) (out []string, err err
 		return nil, err
 	}
 	for _, n := range nodes {
-		if slices.Contains(names, n.Name) && (!n.Ready || n.Unschedulable) {
+		if slices.Contains(names, n.Name) && n.Out() {
 			out = append(out, n.Name)
 		}
 	}

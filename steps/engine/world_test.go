@@ -64,6 +64,7 @@ type world struct {
 	now           func() time.Time   // of engine.Options
 	holder        steps.LockHolder   // of engine.Options
 	shard, group  string             // of engine.Options
+	nodesListed   atomic.Int64       // requests for all Nodes
 	leasesTried   sync.Map           // names of Leases that it tried to take
 	environment   string             // of plan.Options
 	asked         *asked             // counts what is asked of what nodes share; nil = not counted

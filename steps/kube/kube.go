@@ -16,6 +16,9 @@ type Reader interface {
 	Node(ctx context.Context, name string) (Node, error)
 	// Nodes lists all Nodes, by name.
 	Nodes(ctx context.Context) ([]Node, error)
+	// OutOfService lists the Nodes that are cordoned or not Ready, by name. It costs little however many there are:
+	// who is cordoned is asked now; whether a Node is Ready may be what a watch had seconds ago.
+	OutOfService(ctx context.Context) ([]Node, error)
 	// LinuxNodes lists Nodes that run Linux, by name; at most limit of them, chosen by the API server.
 	LinuxNodes(ctx context.Context, most int) ([]Node, error)
 	// ConfigMap reads the data of a ConfigMap.
@@ -131,6 +134,9 @@ type Node struct {
 	// CordonedBy says.
 	OwnCordon string
 }
+
+// Out reports whether the Node is out of service.
+func (n Node) Out() bool { return !n.Ready || n.Unschedulable }
 
 // OwnCondition begins the types of the conditions that nodejoin sets.
 const OwnCondition = "Nodejoin"

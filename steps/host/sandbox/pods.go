@@ -42,6 +42,20 @@ func (k *Cluster) Nodes(ctx context.Context) ([]kube.Node, error) {
 	return out, err
 }
 
+// OutOfService lists the Nodes that are cordoned or not Ready.
+func (k *Cluster) OutOfService(ctx context.Context) ([]kube.Node, error) {
+	var out []kube.Node
+	err := k.ask(ctx, "list", "nodes out of service", func(s *clusterState) error {
+		for _, n := range s.Nodes.all() {
+			if n.Out() {
+				out = append(out, copied(n))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Pods lists the pods of a node.
 func (k *Cluster) Pods(ctx context.Context, node string) ([]kube.Pod, error) {
 	var out []kube.Pod

@@ -51,6 +51,9 @@ func (g *guest) end(ctx context.Context) error { return g.API.RevokeToken(ctx, g
 // Nodes has none: which others are out of service does not keep a new one from joining.
 func (g *guest) Nodes(context.Context) ([]kube.Node, error) { return nil, nil }
 
+// OutOfService has none, either.
+func (g *guest) OutOfService(context.Context) ([]kube.Node, error) { return nil, nil }
+
 // Pods has none: a new Node serves none.
 func (g *guest) Pods(context.Context, string) ([]kube.Pod, error) { return nil, nil }
 
