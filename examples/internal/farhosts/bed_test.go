@@ -4,6 +4,7 @@ package farhosts
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nodejoin/steps"
+	"nodejoin/steps/agentbin"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/transport"
@@ -100,5 +102,57 @@ func refuses(t *testing.T, b *Bed) {
 	}
 	if out, err := s.CombinedOutput("echo run"); err == nil || !strings.Contains(string(out), "nothing else") {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestCheapHostsAtOnce: runs that find no agent send it at the same time, each to a home folder of its own, so that
+// none is in the way of another. Nothing but the agent is left there.
+func TestCheapHostsAtOnce(t *testing.T) {
+	b, err := New(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "bed"), Cheap: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	program := make([]byte, 1<<20)
+	_, _ = rand.Read(program)
+	packed, err := agentbin.Pack(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(path+agentbin.PackedSuffix, packed.TGZ, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent := func(context.Context, string, string) (string, string, error) { return path, packed.Digest, nil }
+	work := func(h Host) error {
+		c, err := transport.DialSSH(t.Context(), transport.SSHConfig{Host: h.Address, Port: h.Port, User: "root",
+			Identity: []string{b.Key()}, KnownHosts: []string{b.KnownHosts()}, ConfigFile: "none",
+			Target: transport.Target{OS: "linux"}}, agent)
+		if err != nil {
+			return err
+		}
+		_, err = transport.Do(t.Context(), c, wire.Apply, executor.Request{Node: h.Name, Steps: []steps.Spec{{ID: "d",
+			Kind: "directory", Args: steps.MustArgs(&kinds.Directory{Path: "/nodejoin-farhosts-test"})}}}, nil)
+		_ = c.Close()
+		return err
+	}
+	var all sync.WaitGroup
+	for _, h := range b.Hosts {
+		all.Go(func() {
+			if err := work(h); err != nil {
+				t.Errorf("%s: %v", h.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	for _, h := range b.Hosts {
+		list, err := os.ReadDir(filepath.Join(b.home(h.Name), ".nodejoin", "agent"))
+		if err != nil || len(list) != 1 {
+			t.Errorf("%s: %v, %v: want one agent", h.Name, list, err)
+		}
 	}
 }

@@ -47,7 +47,7 @@ var waiting = regexp.MustCompile(`^sh -c '\[ -x \S+ \] && exec \.nodejoin/agent/
 
 // command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex, and before that
 // the line that unpacks the agent from standard input.
-func (b *Bed) command(s gssh.Session) (program, data, unpack, size string, err error) {
+func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size string, err error) {
 	if m := serving.FindStringSubmatch(s.RawCommand()); m != nil {
 		return m[3], m[4], m[1], m[2], nil
 	}
@@ -55,7 +55,7 @@ func (b *Bed) command(s gssh.Session) (program, data, unpack, size string, err e
 	if m == nil {
 		return "", "", "", "", fmt.Errorf("this host runs agents of nodejoin, and nothing else: %s", s.RawCommand())
 	}
-	if _, err := b.agent(m[1]); err == nil {
+	if _, err := b.agent(name, m[1]); err == nil {
 		return m[1], m[2], "", "", nil
 	}
 	fmt.Fprintln(s, wire.NoAgent)
@@ -72,14 +72,18 @@ func (b *Bed) command(s gssh.Session) (program, data, unpack, size string, err e
 	}
 }
 
-// serveCheap makes the SSH server of all cheap hosts. They have one home folder, so an agent is sent once for all of
-// them. It takes any key.
+// serveCheap makes the SSH server of all cheap hosts. It takes any key.
 func (b *Bed) serveCheap(ctx context.Context) {
 	b.cheap = &gssh.Server{
 		PublicKeyHandler: func(gssh.Context, gssh.PublicKey) bool { return true },
 		Handler:          func(s gssh.Session) { b.session(ctx, s) },
 		SubsystemHandlers: map[string]gssh.SubsystemHandler{"sftp": func(s gssh.Session) {
-			sshtest.ServeSFTP(s, b.path("home"))
+			name, ok := b.at(s)
+			if !ok {
+				_ = s.Exit(1)
+				return
+			}
+			sshtest.ServeSFTP(s, b.home(name))
 		}},
 	}
 	b.cheap.AddHostKey(b.signer)
@@ -95,8 +99,10 @@ func (b *Bed) startCheap(ctx context.Context, h Host) (port int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := os.MkdirAll(b.path("home"), 0o700); err != nil {
-		return 0, err
+	for _, dir := range []string{b.home(h.Name), b.path(agents)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return 0, err
+		}
 	}
 	port = l.Addr().(*net.TCPAddr).Port
 	b.ports.Store(port, h.Name)
@@ -107,6 +113,21 @@ func (b *Bed) startCheap(ctx context.Context, h Host) (port int, err error) {
 	return port, nil
 }
 
+// agents is the folder of the agents that cheap hosts were sent.
+const agents = "agents"
+
+// home is the folder of the user who logs in to a cheap host. It is not in its sandbox, whose files are the machine's.
+func (b *Bed) home(name string) string { return b.path(filepath.Join("homes", name)) }
+
+// at is the host that a session is with.
+func (b *Bed) at(s gssh.Session) (name string, ok bool) {
+	at, ok := b.ports.Load(s.LocalAddr().(*net.TCPAddr).Port)
+	if !ok {
+		return "", false
+	}
+	return at.(string), true
+}
+
 // Sandbox opens the machine of a cheap host; data is nodejoin's folder there, and may be empty.
 func (b *Bed) Sandbox(ctx context.Context, name, data string) (*sandbox.Host, error) {
 	return sandbox.Open(ctx, sandbox.Config{Path: b.path(name), OS: "linux", Hostname: name, DataDir: data})
@@ -114,24 +135,28 @@ func (b *Bed) Sandbox(ctx context.Context, name, data string) (*sandbox.Host, er
 
 // session starts an agent, which is this process. It runs nothing else: an agent of its own would change this machine.
 func (b *Bed) session(ctx context.Context, s gssh.Session) {
-	at, ok := b.ports.Load(s.LocalAddr().(*net.TCPAddr).Port)
-	program, data, unpack, size, err := b.command(s)
-	if !ok || err != nil {
+	name, ok := b.at(s)
+	if !ok {
+		_ = s.Exit(1)
+		return
+	}
+	program, data, unpack, size, err := b.command(s, name)
+	if err != nil {
 		fmt.Fprintln(s.Stderr(), err)
 		_ = s.Exit(notFound)
 		return
 	}
-	err = b.unpack(ctx, s, unpack, size)
+	err = b.unpack(ctx, s, name, unpack, size)
 	var digest string
 	if err == nil {
-		digest, err = b.agent(program)
+		digest, err = b.agent(name, program)
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		_ = s.Exit(notFound)
 		return
 	}
 	if err == nil {
-		err = b.serve(ctx, s, at.(string), program, digest, data)
+		err = b.serve(ctx, s, name, program, digest, data)
 	}
 	code := 0
 	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
@@ -145,7 +170,7 @@ func (b *Bed) session(ctx context.Context, s gssh.Session) {
 const notFound = 127
 
 // unpack runs the command line that unpacks an agent, with the bytes that are for it.
-func (b *Bed) unpack(ctx context.Context, s gssh.Session, line, size string) error {
+func (b *Bed) unpack(ctx context.Context, s gssh.Session, name, line, size string) error {
 	if line == "" {
 		return nil
 	}
@@ -154,19 +179,29 @@ func (b *Bed) unpack(ctx context.Context, s gssh.Session, line, size string) err
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Dir, cmd.Stdin = b.path("home"), io.LimitReader(s, n)
+	cmd.Dir, cmd.Stdin = b.home(name), io.LimitReader(s, n)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("unpack the agent: %w\n%s", err, out)
 	}
 	return nil
 }
 
-// agent is the sha256 of an agent that was sent.
-func (b *Bed) agent(name string) (digest string, err error) {
-	if d, ok := b.agents.Load(name); ok {
+// agent is the sha256 of the agent that was sent to a host. What one host was sent is on all others, too, so that many
+// hosts cost little: each has a link of its own to the same file, and none changes what is another's.
+func (b *Bed) agent(name, program string) (digest string, err error) {
+	own, shared := filepath.Join(b.home(name), ".nodejoin", "agent", program), b.path(filepath.Join(agents, program))
+	if _, err := os.Lstat(own); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(own), 0o700); err != nil {
+			return "", err
+		}
+		if err := os.Link(shared, own); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	if d, ok := b.agents.Load(program); ok {
 		return d.(string), nil
 	}
-	f, err := os.Open(filepath.Join(b.path("home"), ".nodejoin", "agent", name))
+	f, err := os.Open(own)
 	if err != nil {
 		return "", err
 	}
@@ -176,9 +211,13 @@ func (b *Bed) agent(name string) (digest string, err error) {
 		return "", err
 	}
 	digest = hex.EncodeToString(h.Sum(nil))
-	if strings.Contains(name, digest[:16]) { // it was sent to its end
-		b.agents.Store(name, digest)
+	if !strings.Contains(program, digest[:16]) { // it is another file
+		return digest, nil
 	}
+	if err := os.Link(own, shared); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	b.agents.Store(program, digest)
 	return digest, nil
 }
 
@@ -202,7 +241,7 @@ func (b *Bed) serve(ctx context.Context, s gssh.Session, name, program, digest, 
 	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return err
 	}
-	err = os.Link(filepath.Join(b.path("home"), ".nodejoin", "agent", program), at)
+	err = os.Link(filepath.Join(b.home(name), ".nodejoin", "agent", program), at)
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
