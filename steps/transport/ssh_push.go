@@ -130,11 +130,17 @@ func (s *sshConn) makeFolder(c *sftp.Client, dir string) error {
 	home, _ := c.Lstat(".")
 	for _, d := range []string{path.Dir(dir), dir} {
 		fi, err := c.Lstat(d)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			if err := c.Mkdir(d); err != nil {
-				return fmt.Errorf("make folder %s: %w", d, err)
+		made := false
+		if errors.Is(err, fs.ErrNotExist) {
+			failed := c.Mkdir(d)
+			if made = failed == nil; !made {
+				if fi, err = c.Lstat(d); err != nil { // else another run has made it meanwhile
+					return fmt.Errorf("make folder %s: %w", d, failed)
+				}
 			}
+		}
+		switch {
+		case made:
 		case err != nil:
 			return fmt.Errorf("look at the folder %s: %w", d, err)
 		case s.cfg.OS == "windows": // whose SFTP has neither owners nor links; the home folder keeps others away

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -156,5 +158,30 @@ func TestSecretsWaitForTheAgent(t *testing.T) {
 		if err != nil || early != (len(b) > 0) || strings.Contains(string(b), "hush-hush") {
 			t.Errorf("content %q: it received %q, %v", content, b, err)
 		}
+	}
+}
+
+// TestPushesAtOnce: several runs that find no agent on a machine send it there at the same time, by SFTP. Each of them
+// works, and one agent is left.
+func TestPushesAtOnce(t *testing.T) {
+	m := newMachine(t)
+	var all sync.WaitGroup
+	for range 4 {
+		// Behind a link, so that all look for the folder before the first has made it.
+		at := sshtest.NewProxy(t, m.addr, 20*time.Millisecond).Addr
+		all.Go(func() {
+			conn, err := DialSSH(t.Context(), m.config(at), selfAgent)
+			if err == nil {
+				_, err = Do(t.Context(), conn, wire.Check, directories(filepath.Join(m.home, "none"), 1), nil)
+				_ = conn.Close() // a check leaves nothing
+			}
+			if err != nil {
+				t.Errorf("%+v", err)
+			}
+		})
+	}
+	all.Wait()
+	if list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent")); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v: want one agent", list, err)
 	}
 }
