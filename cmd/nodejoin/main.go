@@ -88,7 +88,7 @@ func execute(ctx context.Context, a *app, args []string) int {
 	a.agentsStay()
 	if c := a.parallel.choice; c != nil {
 		a.log.Parallel(c.String())
-		if c.Grown() && !a.json && a.display != "quiet" {
+		if c.Counted() && !a.json && a.display != "quiet" {
 			fmt.Fprintln(a.term.Err, "--parallel auto:", c)
 		}
 	}

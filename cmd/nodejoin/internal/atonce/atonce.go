@@ -35,6 +35,7 @@ type Choice struct {
 	mu      sync.Mutex
 	now     int
 	most    int
+	full    bool   // there were as many hosts as could be worked on
 	why     string // what sets most
 	cpu     func() time.Duration
 	clock   func() time.Time
@@ -65,10 +66,11 @@ func most(open, left uint64) (n int, why string) {
 	return max(First, n), why
 }
 
-// More reports whether one host more may be worked on at once. It is asked when a host is done.
+// More reports whether one host more may be worked on at once. It is asked while that many are.
 func (c *Choice) More() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.full = true
 	now, used := c.clock(), c.cpu()
 	wall, work := now.Sub(c.last), used-c.lastCPU
 	if wall > time.Second { // the processors' load is that of the last second or so
@@ -81,11 +83,11 @@ func (c *Choice) More() bool {
 	return true
 }
 
-// Grown reports whether there were more than in the beginning.
-func (c *Choice) Grown() bool {
+// Counted reports whether the choice mattered: there were as many hosts as could be worked on at once.
+func (c *Choice) Counted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.now > First
+	return c.full
 }
 
 func (c *Choice) String() string {
