@@ -35,7 +35,7 @@ var (
 func TestPages(t *testing.T) {
 	params := scriptParams("testdata/pages")
 	for name, cmd := range map[string]func(*testscript.TestScript, bool, []string){
-		"shown": cmdShown, "fence": cmdFence, "digest": cmdDigest, "sandboxed": cmdSandboxed,
+		"shown": cmdShown, "fence": cmdFence, "digest": cmdDigest, "sandboxed": cmdSandboxed, "pipeline": cmdPipeline,
 	} {
 		params.Cmds[name] = cmd
 	}
