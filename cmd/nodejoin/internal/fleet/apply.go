@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/kube"
 )
@@ -56,7 +57,7 @@ func (x *command) apply(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := x.idle(ctx, api); err != nil {
+	if err := x.idle(ctx, api, f.Plan); err != nil {
 		return err
 	}
 	if !x.auto {
@@ -102,14 +103,19 @@ func (f *Fleet) write(ctx context.Context, api *cluster.Jobs, objects []kube.Man
 	return nil
 }
 
-// idle is an error while the Job runs.
-func (x *command) idle(ctx context.Context, api *cluster.Jobs) error {
+// idle is an error while the Job runs, and where it is that of another plan, or of another environment of the plan.
+func (x *command) idle(ctx context.Context, api *cluster.Jobs, plan string) error {
 	have, err := api.Get(ctx, x.job())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	of, _ := field(field(have, "metadata"), "annotations")[kube.PlanOf].(string)
+	if of != "" && of != plan {
+		return fmt.Errorf("the Job %s/%s is of another plan or environment (%s): give this one a --name of its own",
+			x.Namespace, x.Name, ui.CleanLine(of))
 	}
 	if s := stateOf(have); !s.Ended() && !s.Suspended {
 		return fmt.Errorf("the Job %s/%s is running: wait until it has ended ('nodejoin fleet status'), or stop it first "+

@@ -48,11 +48,16 @@ type command struct {
 	shard      int
 }
 
-// nameFlags name the fleet.
+// nameFlags name the fleet. Two environments of a plan have two fleets, so their objects do not get the same name.
 func (x *command) nameFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&x.Name, "name", "nodejoin", "`name` of the Job, and of its objects")
+	f.StringVar(&x.Name, "name", "nodejoin", "`name` of the Job, and of its objects; with --env nodejoin-ENV by default")
 	f.StringVar(&x.Namespace, "namespace", "nodejoin", "`name` of their namespace")
+	c.PreRun = func(c *cobra.Command, _ []string) {
+		if env, _ := f.GetString("env"); env != "" && !f.Changed("name") {
+			x.Name += "-" + env
+		}
+	}
 }
 
 // clusterFlag names the cluster that the fleet is in.

@@ -12,6 +12,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/plan"
 	"nodejoin/plan/source"
+	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/collect"
 )
@@ -34,6 +35,7 @@ type Options struct {
 type Fleet struct {
 	Options
 	Environment string
+	Plan        string // the name that it marks its Nodes with; "" = it has no cluster and no environment
 	Nodes       int
 	Files       []File     // of the plan, for a ConfigMap
 	Packed      *PlanImage // the same files, for a registry; nil = the ConfigMap has them
@@ -99,7 +101,10 @@ func New(o Options, p *plan.Compiled, root string, files []string) (*Fleet, erro
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	f := &Fleet{Options: o, Environment: p.Environment, Nodes: len(p.Nodes)}
+	f := &Fleet{Options: o, Environment: p.Environment, Nodes: len(p.Nodes), Plan: steps.PlanName(p.Environment, "")}
+	if p.Cluster != nil {
+		f.Plan = steps.PlanName(p.Environment, p.Cluster.Name)
+	}
 	switch {
 	case len(p.Unvalued) > 0:
 		return nil, fmt.Errorf("%s: no value is known here, and the objects of a fleet depend on the plan's values: put it "+

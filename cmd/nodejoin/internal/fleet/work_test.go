@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // kubeconfig names an API server of the test, which ends with it.
@@ -80,6 +82,54 @@ func TestFormerJobIsGone(t *testing.T) {
 	}
 	if !deleted || jobs != 0 || pods >= 0 {
 		t.Errorf("deleted: %v, %d answers with the Job and %d with a pod are left", deleted, jobs, pods)
+	}
+}
+
+// TestFleetOfAnotherPlan: a Job of another plan, or of another environment, is not replaced, also when it has ended.
+func TestFleetOfAnotherPlan(t *testing.T) {
+	has := ""
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/apis/batch/v1" {
+			fmt.Fprint(w, `{"kind":"APIResourceList","resources":[{"name":"jobs","kind":"Job","namespaced":true}]}`)
+			return
+		}
+		fmt.Fprintf(w, `{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"prod"%s},`+
+			`"status":{"conditions":[{"type":"Complete","status":"True"}]}}`, has)
+	}))
+	x := &command{Options: Options{Name: "prod", Namespace: "fleets"}, kubeconfig: kubeconfig(t, s)}
+	api, err := x.open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ of, plan, want string }{
+		{"", "prod@lab", ""}, {"prod@lab", "prod@lab", ""}, {"lab", "lab", ""},
+		{"staging@lab", "prod@lab", "another plan or environment (staging@lab)"},
+		{"lab", "prod@lab", "another plan or environment (lab)"}, {"prod@lab", "", "another plan or environment"},
+	} {
+		if has = ""; c.of != "" {
+			has = fmt.Sprintf(`,"annotations":{"nodejoin.dev/plan":%q}`, c.of)
+		}
+		err := x.idle(t.Context(), api, c.plan)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("a Job of %q, the plan %q: %v", c.of, c.plan, err)
+		}
+	}
+}
+
+// TestNameOfEnvironment: the fleets of two environments have two names, and --name counts where it is given.
+func TestNameOfEnvironment(t *testing.T) {
+	for args, want := range map[string]string{"": "nodejoin", "--env=prod": "nodejoin-prod",
+		"--env=prod --name=tools": "tools"} {
+		for _, make := range []func(*command) *cobra.Command{newRender, newApply, newStatus, newLogs, newStop} {
+			x := &command{App: App{PlanFlags: func(c *cobra.Command) { c.Flags().String("env", "", "") }}}
+			c := make(x)
+			c.RunE = func(*cobra.Command, []string) error { return nil }
+			c.SetArgs(strings.Fields(args))
+			if err := c.Execute(); err != nil || x.Name != want {
+				t.Errorf("%s %s: %q, %v, want %q", c.Name(), args, x.Name, err, want)
+			}
+		}
 	}
 }
 
