@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/cmd/nodejoin/internal/selection"
 	"nodejoin/cmd/nodejoin/internal/ui"
 	"nodejoin/plan"
@@ -31,7 +33,10 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 		return nil, exitError(exitInvalid)
 	}
 	if a.alone != nil {
-		if err := a.alone.Prepare(c); err != nil {
+		switch err := a.alone.Prepare(ctx, c); {
+		case errors.Is(err, firstboot.ErrNotNow):
+			return nil, exitError(exitLocked)
+		case err != nil:
 			return nil, a.failed(err)
 		}
 	}

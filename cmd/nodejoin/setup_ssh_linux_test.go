@@ -133,7 +133,7 @@ func (m *sshMachine) apply(t *testing.T) (code int, said string) {
 }
 
 // Prepare implements firstboot.Alone: it stands for setup_ssh, which needs a cluster.
-func (m *sshMachine) Prepare(p *plan.Compiled) error {
+func (m *sshMachine) Prepare(_ context.Context, p *plan.Compiled) error {
 	p.Nodes[0].Connection.WinRM.SetupSSH = &block.SetupSSH{Identity: []string{filepath.Join(m.plan, "id")}}
 	return nil
 }

@@ -57,7 +57,7 @@ func TestNodeFollows(t *testing.T) {
 		n.Annotations["nodejoin.dev/follows"] != "{}" {
 		t.Errorf("the Node has %+v, %v", n.Conditions, n.Annotations)
 	}
-	lease := kube.Lease{Name: "nodejoin-follow.prod", Holder: testNode, Note: "release 1", Duration: time.Minute,
+	lease := kube.Lease{Name: "nodejoin-prod.slot-0", Holder: testNode, Note: testNode, Duration: time.Minute,
 		Renewed: time.Now()}
 	for range 2 { // taken and renewed
 		_, err = a.TakeLease(ctx, lease, "")
@@ -68,7 +68,7 @@ func TestNodeFollows(t *testing.T) {
 	if before, err := a.TakeLease(ctx, other, ""); !errors.Is(err, kube.ErrHeld) || before.Holder != testNode {
 		t.Errorf("%+v, %v", before, err)
 	}
-	list, err := a.Leases(ctx, "nodejoin-follow.")
+	list, err := a.Leases(ctx, "nodejoin-prod.")
 	if err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -30,10 +30,13 @@ const (
 type budget struct {
 	*Session
 	limit plan.Rollout
+	look  func() string // that of Turn; nil = nothing ends the wait
 }
 
-// shared reports whether other shards have a part in the rollout.
-func (b budget) shared() bool { return b.opt.Shard != "" && b.api != nil && b.opt.Holder.Run != "" }
+// shared reports whether other shards have a part in the rollout, and the run has to wait for its turn among them.
+func (b budget) shared() bool {
+	return b.opt.Shard != "" && b.api != nil && b.opt.Holder.Run != "" && !b.opt.InTurn
+}
 
 // turn waits until the rollout of all shards lets the host begin. done ends its turn. If why is not empty, the host
 // may not begin in this run.
@@ -41,20 +44,34 @@ func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), w
 	if !b.shared() {
 		return func(bool) {}, ""
 	}
+	slot, why := b.slot(ctx, h)
+	if why != "" {
+		return nil, why
+	}
+	letGo := b.keep(context.WithoutCancel(ctx), slot)
+	return func(failed bool) {
+		b.noteFailure(ctx, h.node.Name, failed)
+		letGo()
+	}, ""
+}
+
+// slot waits for a slot, which the caller renews. If why is not empty, the host may not begin in this run.
+func (b budget) slot(ctx context.Context, h *hostRun) (slot kube.Lease, why string) {
 	ctx, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
 	said := ""
-	for pause := firstPause; ; pause = min(2*pause, slotEvery) {
+	for pause := firstPause; ; pause = min(2*pause, b.pace()) {
+		if b.look != nil {
+			if why := b.look(); why != "" {
+				return slot, why
+			}
+		}
 		slot, waits, why := b.try(ctx, h)
 		switch {
 		case why != "":
-			return nil, why
+			return kube.Lease{}, why
 		case slot != nil:
-			letGo := b.keep(context.WithoutCancel(ctx), *slot)
-			return func(failed bool) {
-				b.noteFailure(ctx, h.node.Name, failed)
-				letGo()
-			}, ""
+			return *slot, ""
 		}
 		if waits != said {
 			said = waits
@@ -62,7 +79,7 @@ func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), w
 		}
 		select {
 		case <-ctx.Done():
-			return nil, "it waited for its turn: " + waits
+			return kube.Lease{}, "it waited for its turn: " + waits
 		case <-time.After(pause): // between two attempts
 		}
 	}
@@ -124,7 +141,7 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 		switch {
 		case at < 0:
 			free = append(free, name)
-		case list[at].Holder == holder, list[at].Note == node && !works(list, list[at]):
+		case list[at].Holder == holder, list[at].Note == node && !b.works(list, list[at]):
 			own, from = name, list[at].Holder
 		}
 	}
@@ -144,12 +161,12 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 	return nil, nil
 }
 
-// works reports whether the run that has a slot has the Lease of a shard, too. A node is of one shard, whose Lease
-// this run has: so a slot of the node that another run holds is left from one that died.
-func works(list []kube.Lease, slot kube.Lease) bool {
+// works reports whether the run that has a slot has the Lease of another shard, too. A node is of one shard, and this
+// run is the only one of its own: so a slot of the node that another run holds is left from one that died.
+func (b budget) works(list []kube.Lease, slot kube.Lease) bool {
 	run, _, _ := strings.Cut(slot.Holder, " ")
 	return slices.ContainsFunc(list, func(l kube.Lease) bool {
-		return strings.Contains(l.Name, shardMark) && l.Holder == run && l.Live(time.Now())
+		return strings.Contains(l.Name, shardMark) && l.Name != b.ownLease() && l.Holder == run && l.Live(time.Now())
 	})
 }
 
@@ -209,7 +226,7 @@ func (b budget) group() string {
 // noteFailure notes whether the run of a node has failed.
 func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
 	l := kube.Lease{Name: leaseName(b.planName()) + failedMark + node, Holder: b.group(), Note: node,
-		Duration: failedFor, Renewed: time.Now()}
+		Duration: b.failureFor(), Renewed: time.Now()}
 	if !failed {
 		b.release(ctx, l)
 		return

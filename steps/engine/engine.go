@@ -53,6 +53,11 @@ type Options struct {
 	Shard string
 	// Group names the runs whose failures count together for the rollout, of several shards.
 	Group string
+	// TurnEvery is the longest time between two attempts to begin beside other shards; 0 = 2 seconds. FailureFor is how
+	// long a failure counts for them; 0 = an hour.
+	TurnEvery, FailureFor time.Duration
+	// InTurn: the run has its turn beside other shards already (Session.Turn).
+	InTurn bool
 	// Now is the time by which the plan's times for reboots are judged; nil = time.Now.
 	Now func() time.Time
 	// Resume gives what lets the machine that this process runs on finish its part of the

@@ -54,7 +54,7 @@ func (s *Session) roll(ctx context.Context, sum *Summary, run func(ctx context.C
 	r := &rollout{Session: s, run: run, place: s.index(), sum: sum,
 		out: map[*hostRun]bool{}}
 	r.changed = sync.NewCond(&r.mu)
-	r.budget = budget{Session: s, limit: s.limit()}
+	r.budget = s.budget()
 	r.wave = &wave{budget: r.budget, limits: s.plan.Rollout.Limits}
 	var turns, others []*hostRun
 	for _, h := range s.hosts {

@@ -36,7 +36,7 @@ func (w *wave) turn(ctx context.Context, h *hostRun, stopped func() string) (why
 	ctx, cancel := context.WithTimeout(ctx, slotWait+w.limits.Pause)
 	defer cancel()
 	said := ""
-	for pause := firstPause; ; pause = min(2*pause, slotEvery) {
+	for pause := firstPause; ; pause = min(2*pause, w.pace()) {
 		if why = stopped(); why != "" {
 			return why
 		}

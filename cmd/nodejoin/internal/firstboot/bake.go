@@ -68,7 +68,7 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	}
 	req := generalization(n)
 	part := image{n.Name}
-	if err := part.Prepare(l.Plan); err != nil {
+	if err := part.Prepare(ctx, l.Plan); err != nil {
 		return err
 	}
 	req.Check = true

@@ -46,11 +46,14 @@ type Apply func(ctx context.Context, args []string) (code int, o Outcome)
 
 // Alone is an apply of a part of a plan: by the machine itself, or of what an image has.
 type Alone interface {
-	// Prepare leaves of a plan what the machine applies.
-	Prepare(p *plan.Compiled) error
+	// Prepare leaves of a plan what the machine applies. ErrNotNow ends the apply; why has been said.
+	Prepare(ctx context.Context, p *plan.Compiled) error
 	// Options are those of an engine that runs on this machine.
 	Options(p *plan.Compiled, opt engine.Options) engine.Options
 }
+
+// ErrNotNow is the error of a machine that does not apply a plan now.
+var ErrNotNow = errors.New("not now")
 
 // Run is the first boot of this machine.
 type Run struct {
@@ -203,7 +206,7 @@ func (r *Run) clean(ctx context.Context) error {
 }
 
 // Prepare leaves of a plan what a first boot does.
-func (r *Run) Prepare(p *plan.Compiled) error {
+func (r *Run) Prepare(_ context.Context, p *plan.Compiled) error {
 	Own(p, r.file.Node)
 	return nil
 }

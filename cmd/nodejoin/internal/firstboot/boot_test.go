@@ -170,7 +170,7 @@ func TestOwn(t *testing.T) {
 			spec("other", "file_ready", &kinds.FileReady{Path: "/b"}, "account"),
 			spec("joined", "node_joined", &kinds.NodeJoined{}, "certificate", "other")}}}}
 	_, later := own(p.Nodes[1].Steps)
-	if err := (&Run{file: &File{Node: "n"}}).Prepare(p); err != nil {
+	if err := (&Run{file: &File{Node: "n"}}).Prepare(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	n := p.Nodes[0]

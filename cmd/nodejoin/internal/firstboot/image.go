@@ -2,6 +2,7 @@ package firstboot
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/netip"
 	"regexp"
@@ -19,7 +20,7 @@ import (
 type image struct{ node string }
 
 // Prepare leaves of a plan the steps of the image.
-func (i image) Prepare(p *plan.Compiled) error {
+func (i image) Prepare(_ context.Context, p *plan.Compiled) error {
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(n plan.Node) bool { return n.Name != i.node })
 	for at, n := range p.Nodes {
 		p.Nodes[at].Steps, _ = divide(n)

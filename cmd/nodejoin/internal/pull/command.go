@@ -32,8 +32,8 @@ is removed, and an upgrade that fails is rolled back. Nobody has to reach the ma
 
 A release is a bundle that somebody signed ('nodejoin bundle PLAN -o prod.tar --sign KEY'). Only
 one that a key in the file of trusted keys has signed, for this plan, and with a higher serial number
-than the last one counts. In its window, after a random pause, each node waits for its turn: the nodes
-of a plan apply it one at a time, and after a failure the others wait.
+than the last one counts. In its window, after a random pause, each node waits for its turn: the rollout
+of the plan says how many apply it at a time, and after how many failures the others wait.
 
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
 NodejoinFollowsPlan: Applied, Waiting, Refused, Failed, NotFetched, ApplyFailed, RolledBack or

@@ -163,7 +163,7 @@ func (a *applier) apply(ctx context.Context, args []string) (int, firstboot.Outc
 		a.s.t.Error(err)
 	}
 	p := a.compile(string(b))
-	if err := a.Prepare(p); err != nil {
+	if err := a.Prepare(ctx, p); err != nil {
 		return 1, firstboot.Failed
 	}
 	session := engine.New(p, a.Options(p, a.options(p)))
@@ -292,8 +292,8 @@ func TestFollowerRollsBack(t *testing.T) {
 					t.Errorf("code %d, %d and then %d changes: %q", code, before, a.calls.Load(), a.said)
 				}
 			}
-			leases, err := a.cluster().Leases(t.Context(), "nodejoin-follow.prod.failed-")
-			if err != nil || len(leases) != 1 || leases[0].Note != "release 1" {
+			leases, err := a.cluster().Leases(t.Context(), "nodejoin-demo.failed-")
+			if err != nil || len(leases) != 1 || leases[0].Holder != "plan prod, release 1" {
 				t.Errorf("%+v, %v", leases, err)
 			}
 			if code := a.follow(2, fmt.Sprintf(common, "three")); code != 0 {
@@ -340,7 +340,7 @@ func TestFollowerPaused(t *testing.T) {
 			a.wantFile("more.txt", "")
 			a.wantFile("dropped.txt", "x")
 			a.wantService("dropped", c.service)
-			leases, err := a.cluster().Leases(t.Context(), "nodejoin-follow.prod.failed-")
+			leases, err := a.cluster().Leases(t.Context(), "nodejoin-demo.failed-")
 			if err != nil || len(leases) != map[bool]int{true: 1}[c.holdsUp] {
 				t.Errorf("other nodes wait: %+v, %v; want that: %v", leases, err, c.holdsUp)
 			}

@@ -30,7 +30,7 @@ func TestFollowNoMore(t *testing.T) {
 				s.t = t
 				s.publish(1, "first")
 				n := s.node("n")
-				lease := kube.Lease{Name: "nodejoin-follow.prod", Holder: "other", Duration: time.Minute, Renewed: time.Now()}
+				lease := kube.Lease{Name: slot, Note: "other", Holder: "another run", Duration: time.Minute, Renewed: time.Now()}
 				if _, err := s.cluster.TakeLease(t.Context(), lease, ""); err != nil {
 					t.Fatal(err)
 				}
@@ -38,7 +38,7 @@ func TestFollowNoMore(t *testing.T) {
 				go func() { done <- n.round(t.Context()) }()
 				time.Sleep(30 * time.Second)
 				synctest.Wait()
-				n.want("False", "Waiting", "release 1 waits for its turn, after the node other", 0)
+				n.want("False", "Waiting", "release 1 waits for its turn: all slots of the rollout are taken: other", 0)
 				if err := change(n.Path); err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +146,7 @@ func TestFollowTrustEnds(t *testing.T) {
 				_, _, err := signed(t, Signing{Key: s.key, Serial: 1, Lasts: 15 * time.Minute}, filepath.Join(s.dir, "prod.tar"))
 				must(t, err)
 				n := s.node("n")
-				lease := kube.Lease{Name: "nodejoin-follow.prod", Holder: "other", Duration: 20 * time.Minute,
+				lease := kube.Lease{Name: slot, Note: "other", Holder: "another run", Duration: 20 * time.Minute,
 					Renewed: time.Now()}
 				_, err = s.cluster.TakeLease(t.Context(), lease, "")
 				must(t, err)
@@ -158,7 +158,7 @@ func TestFollowTrustEnds(t *testing.T) {
 					t.Errorf("code %d: %q", code, n.said)
 				}
 				n.want(c.want[0], c.want[1], c.want[2], 0)
-				if list, err := s.cluster.Leases(t.Context(), "nodejoin-follow."); err != nil || len(list) > 0 {
+				if list, err := s.cluster.Leases(t.Context(), "nodejoin-"); err != nil || len(list) > 0 {
 					t.Errorf("%+v, %v", list, err)
 				}
 			})
@@ -173,11 +173,14 @@ func TestFollowHoldsUp(t *testing.T) {
 		unreachable bool
 		code        int
 		reason      string
-		holds       bool
+		cordons     bool   // the Node stays cordoned
+		holds       string // why the others wait
 	}{
-		"unreachable": {firstboot.Waiting, true, 4, "Waiting", true},
-		"reboot":      {firstboot.Rebooting, false, 6, "RebootPending", true},
-		"locked":      {firstboot.Waiting, false, 7, "Waiting", false}, // nothing was changed
+		"unreachable": {firstboot.Waiting, true, 4, "Waiting", false, "the rollout stopped after 1 failure (a)"},
+		"reboot": {firstboot.Rebooting, false, 6, "RebootPending", true,
+			"the rollout may have 1 Node out of service, and a is out already"},
+		"reboot in service": {firstboot.Rebooting, false, 6, "RebootPending", false, ""},
+		"locked":            {firstboot.Waiting, false, 7, "Waiting", false, ""}, // nothing was changed
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -185,7 +188,7 @@ func TestFollowHoldsUp(t *testing.T) {
 				s.t = t
 				s.publish(1, "first")
 				a, b := s.node("a"), s.node("b")
-				s.outcome["a"] = c.outcome
+				s.outcome["a"], s.cordoned = c.outcome, c.cordons
 				s.unreachable.Store(c.unreachable)
 				if code := a.round(t.Context()); code != c.code {
 					t.Errorf("code %d: %q", code, a.said)
@@ -194,9 +197,9 @@ func TestFollowHoldsUp(t *testing.T) {
 				if code := b.round(t.Context()); code != 0 {
 					t.Errorf("code %d: %q", code, b.said)
 				}
-				if c.holds {
-					b.want("False", "Waiting", "release 1 waits for the node a, where it has not finished", 0)
-					s.outcome["a"] = firstboot.Finished
+				if c.holds != "" {
+					b.want("False", "Waiting", "release 1 waits: "+c.holds, 0)
+					s.outcome["a"], s.cordoned = firstboot.Finished, false
 					if code := a.round(t.Context()) + b.round(t.Context()); code != 0 {
 						t.Errorf("code %d", code)
 					}

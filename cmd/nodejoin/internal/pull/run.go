@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
@@ -48,10 +49,12 @@ type Run struct {
 	Open func(context.Context, *File) (kube.API, error)
 	Say  func(string)
 
-	file  *File
-	state state
-	store *artifact.Store
-	api   kube.API // nil = not opened
+	file   *File
+	state  state
+	store  *artifact.Store
+	api    kube.API // nil = not opened
+	holder steps.LockHolder
+	turn   *turn // of the apply
 	// absent: the release does not have this node.
 	absent bool
 	ended  ended // the last apply
@@ -82,6 +85,7 @@ func (r *Run) Do(ctx context.Context) (code int, err error) {
 	if r.state, err = readState(r.statePath()); err != nil {
 		return 0, err
 	}
+	r.holder = holder.New("follow")
 	r.store = artifact.New(artifact.Options{Direct: true})
 	defer r.store.Close()
 	defer func() {
@@ -160,45 +164,13 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 	if err := joined(ctx, api, r.file.Node); err != nil {
 		return r.failed(rel, err)
 	}
-	t := turn{api: api, file: r.file, serial: rel.Serial, say: r.Say,
-		stands: func() bool { return r.file.stands(r.Path) },
-		waits:  func(ctx context.Context, what string) { r.waiting(ctx, rel, what) }}
-	letGo, waits, err := t.take(ctx)
-	if err != nil {
-		return r.failed(rel, &fetchedError{err})
-	}
-	if waits != "" {
-		return r.waits(rel, waits), exitOK
-	}
-	defer letGo()
-	// It has waited: a release that has expired, or whose key is no longer trusted, is not applied.
-	now, _, err := r.file.release(ctx, r.store)
-	if err != nil {
-		return r.failed(rel, err)
-	}
-	if now.Serial != rel.Serial || now.SHA256 != rel.SHA256 {
-		return r.waits(rel, "the next round, as there is another release"), exitOK
-	}
-	result, code := r.apply(ctx, rel, bundle, done)
-	switch {
-	case ctx.Err() != nil:
-	case result.Reason == Applied:
-		t.done(ctx)
-	case r.ended.paused() && !r.ended.begun(ctx, api, r.file.Node):
-	case result.Reason != Refused && result.Reason != Failed && code != exitLocked:
-		// It has begun: the Node may be cordoned.
-		t.failed(ctx)
-	}
-	return result, code
+	return r.apply(ctx, rel, bundle, done)
 }
 
-// apply applies a bundle to this node. That it has begun is noted first: an older release is refused from then on.
-func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (Result, int) {
-	before := r.state
-	r.state = state{Serial: rel.Serial, SHA256: rel.SHA256, Result: before.Result, Since: before.Since}
-	if err := r.state.write(r.statePath()); err != nil {
-		return r.failed(rel, &ownError{err})
-	}
+// apply applies a bundle to this node when it is its turn.
+func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (result Result, code int) {
+	r.turn, r.ended, r.absent = &turn{Run: r, rel: rel}, ended{}, false
+	defer func() { r.turn.ends(ctx, result, code) }()
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
 	if r.file.Environment != "" {
 		args = append(args, "--env", r.file.Environment)
@@ -206,11 +178,12 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	for _, name := range slices.Sorted(maps.Keys(r.file.Values)) {
 		args = append(args, "--var", name+"="+r.file.Values[name])
 	}
-	r.ended = ended{}
 	code, outcome := r.Apply(ctx, append(args, bundle))
-	if r.absent {
-		r.state = before
+	switch {
+	case r.absent:
 		return r.failed(rel, fmt.Errorf("release %d has no node %s", rel.Serial, r.file.Node))
+	case r.turn.held != Result{}:
+		return r.turn.held, r.turn.code
 	}
 	text := fmt.Sprintf("the apply of release %d ended with exit code %d", rel.Serial, code)
 	switch {
@@ -239,16 +212,6 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	default:
 		return Result{ApplyFails, rel.Serial, text + "; the next round tries again"}, code
 	}
-}
-
-// holdUp keeps the other nodes from a release that this one has rolled back, for another day.
-func (r *Run) holdUp(ctx context.Context, rel Release) {
-	api, err := r.cluster(ctx)
-	if err != nil {
-		r.Say("the other nodes do not know of the failure: " + err.Error())
-		return
-	}
-	turn{api: api, file: r.file, serial: rel.Serial, say: r.Say}.failed(ctx)
 }
 
 // waits is the result of a round that applies nothing yet.
@@ -319,8 +282,8 @@ func (r *Run) cluster(ctx context.Context) (kube.API, error) {
 }
 
 // Prepare leaves of a plan what this node applies of it. That is all that the plan has for the machine: what it no
-// longer names is removed, and a failed upgrade is rolled back.
-func (r *Run) Prepare(p *plan.Compiled) error {
+// longer names is removed, and a failed upgrade is rolled back. It waits for the turn of the node.
+func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 	firstboot.Own(p, r.file.Node)
 	if r.absent = len(p.Nodes) == 0; r.absent {
 		return &steps.Error{Code: steps.CodeInvalid, Summary: "the plan does not have this node",
@@ -330,12 +293,19 @@ func (r *Run) Prepare(p *plan.Compiled) error {
 	for i := range p.Nodes {
 		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine
 	}
+	if r.turn.take(ctx, p); r.turn.held == (Result{}) {
+		r.turn.begin(p)
+	}
+	if r.turn.held != (Result{}) {
+		return firstboot.ErrNotNow
+	}
 	return nil
 }
 
 // Options are those of an engine that runs on this machine.
 func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
 	opt.Members, opt.Resume, opt.Pausable = nil, nil, true
+	opt.Shard, opt.InTurn = r.shard(), true
 	opt.Done = func(s engine.HostSummary) { r.ended = ended{&s} }
 	open := opt.Cluster // simulated
 	if r.file.Kubeconfig != "" {

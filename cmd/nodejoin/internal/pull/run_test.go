@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/plan"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/host/hosttest"
 	"nodejoin/steps/host/sandbox"
@@ -39,7 +41,13 @@ type site struct {
 	key     string // file of the private key
 	other   ssh.Signer
 
+	rollout plan.Rollout // of the plan
+	drains  bool         // an apply takes the Node out of service
+	// cordoned: an apply leaves the Node so.
+	cordoned bool
+
 	applying, most atomic.Int32
+	out            atomic.Int32 // the most Nodes that were out of service at once
 	mu             sync.Mutex
 	applied        map[string][]string // node -> bundles, by their content
 	outcome        map[string]firstboot.Outcome
@@ -82,11 +90,15 @@ type node struct {
 	said []string
 	// applies is its apply; nil = apply.
 	applies firstboot.Apply
+	// opens opens its cluster; nil = that of the site.
+	opens func(context.Context, *File) (kube.API, error)
+	dies  bool // a round is expected to be cut off
 }
 
 func (s *site) node(name string) *node {
 	s.t.Helper()
-	if err := s.cluster.PutNode(s.t.Context(), kube.Node{Name: name, Ready: true}); err != nil {
+	if err := s.cluster.PutNode(s.t.Context(), kube.Node{Name: name, Ready: true,
+		Annotations: map[string]string{kube.PlanOf: "e@demo"}}); err != nil {
 		s.t.Fatal(err)
 	}
 	return s.machine(name)
@@ -115,17 +127,38 @@ func (n *node) round(ctx context.Context) int {
 	if n.applies != nil {
 		n.Apply = n.applies
 	}
+	if n.opens != nil {
+		n.Open = n.opens
+	}
 	code, err := n.Do(ctx)
-	if err != nil {
+	if (err != nil) != n.dies {
 		n.s.t.Errorf("%s: %v", n.name, err)
 	}
 	return code
 }
 
-// apply is an apply of some time, which must be the only one.
+// plan is what the release has for the node.
+func (n *node) plan() *plan.Compiled {
+	return &plan.Compiled{Environment: "e", Cluster: &plan.Cluster{Name: "demo"}, Nodes: []plan.Node{{Name: n.name}},
+		Rollout: n.s.rollout}
+}
+
+// apply is an apply of some time.
 func (n *node) apply(ctx context.Context, args []string) (int, firstboot.Outcome) {
+	if err := n.Prepare(ctx, n.plan()); errors.Is(err, firstboot.ErrNotNow) {
+		return 7, firstboot.Waiting
+	} else if err != nil {
+		n.s.t.Error(err)
+	}
 	n.s.most.Store(max(n.s.most.Load(), n.s.applying.Add(1)))
 	defer n.s.applying.Add(-1)
+	if n.s.drains || n.s.cordoned {
+		must(n.s.t, n.s.cluster.Cordon(ctx, n.name, "upgrade"))
+		n.s.count(ctx)
+	}
+	if !n.s.cordoned {
+		defer func() { must(n.s.t, n.s.cluster.Uncordon(context.WithoutCancel(ctx), n.name)) }()
+	}
 	want := []string{"apply", "--auto-approve", "--display", "plain", "--env", "e", "--var", "a=1", "--var", "b=2"}
 	if !slices.Equal(args[:len(args)-1], want) {
 		n.s.t.Errorf("apply has %q", args)
@@ -150,6 +183,21 @@ func (n *node) apply(ctx context.Context, args []string) (int, firstboot.Outcome
 	}
 	return map[firstboot.Outcome]int{firstboot.Finished: 0, firstboot.Failed: 1, firstboot.Waiting: 7,
 		firstboot.Rebooting: 6}[o], o
+}
+
+// count counts the Nodes that are out of service.
+func (s *site) count(ctx context.Context) {
+	s.t.Helper()
+	list, err := s.cluster.Nodes(ctx)
+	must(s.t, err)
+	out := int32(0)
+	for _, n := range list {
+		if !n.Ready || n.Unschedulable {
+			out++
+		}
+	}
+	for most := s.out.Load(); out > most && !s.out.CompareAndSwap(most, out); most = s.out.Load() {
+	}
 }
 
 // want checks what the Node says of the last round, and which bundles were applied.
@@ -183,9 +231,17 @@ func (n *node) want(status, reason, message string, release int64, applied ...st
 	}
 }
 
-// TestFollow: 50 nodes apply a good release once each, one at a time, in their windows. The next rounds do nothing.
+// TestFollow: 50 nodes apply a good release once each, as many at a time as the rollout allows. The next rounds do
+// nothing.
 func TestFollow(t *testing.T) {
+	for _, limit := range []int{1, 4} {
+		t.Run(fmt.Sprint(limit, " at a time"), func(t *testing.T) { followers(t, limit) })
+	}
+}
+
+func followers(t *testing.T, limit int) {
 	s := newSite(t)
+	s.rollout.MaxUnavailable, s.drains = limit, true
 	s.publish(1, "first")
 	synctest.Test(t, func(t *testing.T) {
 		s.t = t
@@ -212,10 +268,10 @@ func TestFollow(t *testing.T) {
 		for _, n := range nodes {
 			n.want("True", "Applied", "release 1, signed by ops", 1, "first")
 		}
-		if most := s.most.Load(); most != 1 {
-			t.Errorf("%d nodes applied at the same time", most)
+		if most, out := int(s.most.Load()), int(s.out.Load()); most != limit || out != limit {
+			t.Errorf("%d nodes applied at the same time, and %d were out of service", most, out)
 		}
-		leases, err := s.cluster.Leases(t.Context(), "nodejoin-follow.")
+		leases, err := s.cluster.Leases(t.Context(), "nodejoin-")
 		if err != nil || len(leases) != 0 {
 			t.Errorf("%+v, %v", leases, err)
 		}
@@ -227,6 +283,9 @@ func TestFollow(t *testing.T) {
 		}
 	})
 }
+
+// slot is the first slot of the rollout.
+const slot = "nodejoin-e-demo.slot-0"
 
 // TestFollowRefuses: a release that is not to be trusted, or cannot be fetched whole, changes nothing and is reported.
 // The next good one is applied.
@@ -369,7 +428,7 @@ func TestFollowWaits(t *testing.T) {
 		}
 		a.want("False", "Waiting", "release 1 waits for its window", 0)
 		time.Sleep(59 * time.Minute)
-		lease := kube.Lease{Name: "nodejoin-follow.prod", Holder: "c", Duration: 3 * time.Hour, Renewed: time.Now()}
+		lease := kube.Lease{Name: slot, Note: "c", Holder: "run c", Duration: 3 * time.Hour, Renewed: time.Now()}
 		if _, err := s.cluster.TakeLease(t.Context(), lease, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -378,11 +437,14 @@ func TestFollowWaits(t *testing.T) {
 		if code := a.round(t.Context()); code != 0 {
 			t.Errorf("code %d", code)
 		}
-		a.want("False", "Waiting", "release 1 waits for the node c", 0)
+		a.want("False", "Waiting", "release 1 waits for its window", 0)
+		if text := strings.Join(a.said, "\n"); !strings.Contains(text, "its turn: all slots of the rollout are taken: c") {
+			t.Errorf("said %s", text)
+		}
 		if took := time.Since(began); took < 58*time.Minute || took > 61*time.Minute {
 			t.Errorf("it waited for %v", took)
 		}
-		must(t, s.cluster.ReleaseLease(t.Context(), lease.Name, "c"))
+		must(t, s.cluster.ReleaseLease(t.Context(), lease.Name, lease.Holder))
 
 		bundle := filepath.Join(s.dir, "prod.tar") // is not fetched again
 		must(t, os.Rename(bundle, bundle+"~"))
@@ -395,7 +457,7 @@ func TestFollowWaits(t *testing.T) {
 		if code := b.round(t.Context()); code != 0 {
 			t.Errorf("code %d", code)
 		}
-		b.want("False", "Waiting", "release 1 waits for the node a, where it has not finished", 0)
+		b.want("False", "Waiting", "release 1 waits: the rollout stopped after 1 failure (a)", 0)
 		s.outcome["a"] = firstboot.Rebooting
 		if code := a.round(t.Context()); code != 6 {
 			t.Errorf("code %d", code)
@@ -429,6 +491,7 @@ func TestFollowBegun(t *testing.T) {
 		must(t, os.WriteFile(n.Path, b, 0o600))
 		n.Run = &Run{Path: n.Path, Say: func(string) {}, Apply: func(ctx context.Context, _ []string) (int,
 			firstboot.Outcome) {
+			must(t, n.Prepare(ctx, n.plan()))
 			<-ctx.Done()
 			return 130, firstboot.Failed
 		}, Open: func(context.Context, *File) (kube.API, error) { return s.cluster, nil }}

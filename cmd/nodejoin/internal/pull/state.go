@@ -16,6 +16,9 @@ type state struct {
 	Serial  int64     `json:"serial"`           // of the newest release whose apply has begun
 	SHA256  string    `json:"sha256,omitempty"` // of its bundle
 	Applied time.Time `json:"applied,omitzero"` // when it was done; zero = not yet
+	// Cluster and Environment are those of its plan.
+	Cluster     string `json:"cluster,omitempty"`
+	Environment string `json:"environment,omitempty"`
 	// RolledBack is its result, where its apply failed and was rolled back: it is not tried again. Zero = it was not.
 	RolledBack Result    `json:"rolled_back,omitzero"`
 	Result     Result    `json:"result"`         // of the last round

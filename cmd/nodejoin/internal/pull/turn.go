@@ -2,139 +2,138 @@ package pull
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"nodejoin/steps/kube"
-	"nodejoin/steps/wait"
+	"nodejoin/plan"
+	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
 )
-
-// turn is the turn of a node among those that follow the same plan: one at a time, and none after one that has not
-// finished.
-type turn struct {
-	api    kube.API
-	file   *File
-	serial int64
-	say    func(string)
-	// waits is told once, when others come first.
-	waits  func(ctx context.Context, what string)
-	stands func() bool // the file of the run is still what it was
-}
 
 const (
-	leaseFor   = 2 * time.Minute // how long a Lease holds without being renewed
-	renewEvery = 30 * time.Second
 	lookEvery  = 15 * time.Second
 	longestTry = time.Hour // then the next round waits
-	letGoFor   = 10 * time.Second
-	// failedFor is how long a node that has failed holds up the others, unless it succeeds before.
-	failedFor = 24 * time.Hour
+	// failureFor is how long a node that has failed counts as a failure of the rollout, unless it succeeds before.
+	failureFor = 24 * time.Hour
 )
-
-// name is that of the Lease of the plan's nodes.
-func (t turn) name() string { return "nodejoin-follow." + t.file.Plan }
-
-// failedName is the Lease that says that a node has failed.
-func (t turn) failedName(node string) string { return t.name() + ".failed-" + node }
-
-// lease is the Lease with this name, of this node.
-func (t turn) lease(name string, lasts time.Duration) kube.Lease {
-	return kube.Lease{Name: name, Holder: t.file.Node, Note: fmt.Sprintf("release %d", t.serial), Duration: lasts,
-		Renewed: time.Now()}
-}
 
 // changed is what a round waits for whose file is not what it was.
 const changed = "the next round, as the file of this one has changed"
 
-// take waits until it is this node's turn. waits says for what it still waits when its time is over.
-func (t turn) take(ctx context.Context) (letGo func(), waits string, err error) {
-	end := time.Now().Add(longestTry)
-	for said := ""; ; {
-		if !t.stands() {
-			return nil, changed, nil
-		}
-		waits, err := t.try(ctx)
+// turn is the turn of this node in the rollout of a release, beside the other nodes that follow the plan. Each is a
+// shard of its own, so the limits of the plan hold for them as for the pods of a fleet.
+type turn struct {
+	*Run
+	rel Release
+	end func(context.Context, engine.TurnEnd) // nil = it is not this node's turn
+	// begun: the apply may change the machine.
+	begun bool
+	// held and code are the result of the round where it is not its turn.
+	held Result
+	code int
+}
+
+// shard is the part of the plan that this node is.
+func (r *Run) shard() string { return "follow-" + r.file.Node }
+
+// session is one that waits for the turn. The cluster that it opens is the round's.
+func (t *turn) session(p *plan.Compiled, emit func(event.Event)) *engine.Session {
+	own := *p
+	if own.Cluster == nil {
+		own.Cluster = &plan.Cluster{Name: t.file.Plan}
+	}
+	return engine.New(&own, engine.Options{Cluster: t.cluster, Emit: emit, Holder: t.holder, Shard: t.shard(),
+		Group:     fmt.Sprintf("plan %s, release %d", t.file.Plan, t.rel.Serial),
+		TurnEvery: lookEvery, FailureFor: failureFor})
+}
+
+// take waits until the rollout of the plan lets this node begin, and looks at the release once more then. If it is not
+// this node's turn, held says why.
+func (t *turn) take(ctx context.Context, p *plan.Compiled) {
+	last, waits, said := time.Now().Add(longestTry), "", ""
+	look := func() string {
 		switch {
-		case err != nil:
-			return nil, "", err
-		case waits == "" && t.file.mayApply(time.Now()):
-			return t.keep(ctx), "", nil
-		case waits == "":
-			t.release(ctx, t.name())
-			return nil, "its window", nil
-		case time.Now().After(end) || !t.file.mayApply(time.Now()):
-			return nil, waits, nil
+		case !t.file.stands(t.Path):
+			waits = changed
+		case !t.file.mayApply(time.Now()):
+			waits = "its window"
+		case time.Now().After(last):
+			waits = "its turn: " + said
+		}
+		return waits
+	}
+	end, why, err := t.session(p, func(e event.Event) {
+		s, _ := e.(event.HostState)
+		switch {
+		case s.Detail == "" || s.Detail == said:
 		case said == "":
-			t.waits(ctx, "its turn, after "+waits)
-		case waits != said:
-			t.say("waiting for " + waits)
+			t.waiting(ctx, t.rel, "its turn: "+s.Detail)
+		default:
+			t.Say("waiting: " + s.Detail)
 		}
-		said = waits
-		if err := wait.Pause(ctx, lookEvery); err != nil {
-			return nil, "", err
-		}
+		said = s.Detail
+	}).Turn(ctx, look)
+	switch {
+	case err != nil:
+		t.held, t.code = t.failed(t.rel, &fetchedError{err})
+	case waits != "":
+		t.held = t.waits(t.rel, waits)
+	case why != "":
+		t.held = Result{Waiting, t.rel.Serial, fmt.Sprintf("release %d waits: %s", t.rel.Serial, why)}
+	default:
+		t.end = end
+		t.again(ctx)
 	}
 }
 
-// try takes the Lease, or says what is waited for. A failure is looked for when the Lease is held: who has failed
-// notes that before it lets go.
-func (t turn) try(ctx context.Context) (waits string, err error) {
-	before, err := t.api.TakeLease(ctx, t.lease(t.name(), leaseFor), "")
-	if errors.Is(err, kube.ErrHeld) {
-		return "the node " + before.Holder, nil
+// again looks at the release after the wait: one that has expired, or whose key is no longer trusted, is not applied.
+func (t *turn) again(ctx context.Context) {
+	now, _, err := t.file.release(ctx, t.store)
+	switch {
+	case err != nil:
+		t.held, t.code = t.failed(t.rel, err)
+	case now.Serial != t.rel.Serial || now.SHA256 != t.rel.SHA256:
+		t.held = t.waits(t.rel, "the next round, as there is another release")
 	}
+}
+
+// begin notes that the apply begins: an older release is refused from then on.
+func (t *turn) begin(p *plan.Compiled) {
+	next := state{Serial: t.rel.Serial, SHA256: t.rel.SHA256, Environment: p.Environment, Result: t.state.Result,
+		Since: t.state.Since}
+	if p.Cluster != nil {
+		next.Cluster = p.Cluster.Name
+	}
+	if err := next.write(t.statePath()); err != nil {
+		t.held, t.code = t.failed(t.rel, &ownError{err})
+		return
+	}
+	t.state, t.begun = next, true
+}
+
+// ends ends the turn with the result of the apply.
+func (t *turn) ends(ctx context.Context, result Result, code int) {
+	if t.end == nil {
+		return
+	}
+	end := engine.TurnFailed
+	switch {
+	case ctx.Err() != nil || !t.begun || result.Reason == Rebooting || code == exitLocked:
+		end = engine.TurnOpen
+	case result.Reason == Applied:
+		end = engine.TurnDone
+	case t.ended.paused() && !t.ended.begun(ctx, t.api, t.file.Node):
+		end = engine.TurnOpen
+	}
+	t.end(ctx, end)
+}
+
+// holdUp notes for another day that this node has rolled back a release.
+func (r *Run) holdUp(ctx context.Context, rel Release) {
+	p := &plan.Compiled{Environment: r.state.Environment, Cluster: &plan.Cluster{Name: r.state.Cluster},
+		Nodes: []plan.Node{{Name: r.file.Node}}}
+	err := (&turn{Run: r, rel: rel}).session(p, func(event.Event) {}).NoteFailure(ctx)
 	if err != nil {
-		return "", err
-	}
-	list, err := t.api.Leases(ctx, t.failedName(""))
-	if err != nil {
-		t.release(ctx, t.name())
-		return "", err
-	}
-	for _, l := range list {
-		if l.Holder != t.file.Node && l.Live(time.Now()) && l.Note == t.lease("", 0).Note {
-			t.release(ctx, t.name())
-			return "the node " + l.Holder + ", where it has not finished", nil
-		}
-	}
-	return "", nil
-}
-
-// keep renews the Lease until letGo.
-func (t turn) keep(ctx context.Context) (letGo func()) {
-	renewing, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for wait.Pause(renewing, renewEvery) == nil {
-			if _, err := t.api.TakeLease(renewing, t.lease(t.name(), leaseFor), ""); err != nil && renewing.Err() == nil {
-				t.say("the Lease is not renewed: " + err.Error())
-			}
-		}
-	}()
-	return func() {
-		stop()
-		<-done
-		t.release(ctx, t.name())
+		r.Say("the other nodes do not know of the failure: " + err.Error())
 	}
 }
-
-// release gives a Lease back; where that fails, it ends by itself.
-func (t turn) release(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), letGoFor)
-	defer cancel()
-	if err := t.api.ReleaseLease(ctx, name, t.file.Node); err != nil {
-		t.say("the Lease " + name + " ends by itself: " + err.Error())
-	}
-}
-
-// failed keeps the other nodes from this release, which this node has begun and not finished.
-func (t turn) failed(ctx context.Context) {
-	if _, err := t.api.TakeLease(ctx, t.lease(t.failedName(t.file.Node), failedFor), ""); err != nil {
-		t.say("the other nodes do not know of the failure: " + err.Error())
-	}
-}
-
-// done lets the other nodes go on.
-func (t turn) done(ctx context.Context) { t.release(ctx, t.failedName(t.file.Node)) }
