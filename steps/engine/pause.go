@@ -28,17 +28,17 @@ func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
 	return out
 }
 
-// pause does not need the lock of a machine on which a run is at work: a run of the machine itself looks before each
-// of its steps whether the machine is paused.
+// pause, and its end, do not need the lock of a machine on which a run is at work: the pause is a file, and a run of the
+// machine itself looks for it before each of its steps.
 func (h *hostRun) pause(ctx context.Context, req executor.PauseRequest) (r executor.PauseReply, err error) {
 	held := h.hold(ctx)
-	if held == nil || req.Pause != nil && steps.AsError(held).Code == steps.CodeLocked {
+	if held == nil || steps.AsError(held).Code == steps.CodeLocked {
 		defer h.letGo(ctx)
 		r, err = ask(ctx, h, "pausing", wire.Pause, req)
 	} else {
 		err = held
 	}
-	if err == nil && held != nil {
+	if err == nil && held != nil && req.Pause != nil {
 		h.emit(event.Warning{Host: h.node.Name, Summary: "a run is at work on the machine",
 			Detail: steps.AsError(held).Detail + "; a round of a node that follows its plan ends before its " +
 				"next step, any other run goes on"})
