@@ -18,7 +18,7 @@ func (a *app) firstBoot(execute runner) firstboot.App {
 		Out:     a.term.Out,
 		Usage:   func(c *cobra.Command, err error) error { return usageError{c, err} },
 		Failed:  a.failed,
-		Apply:   func(r firstboot.Alone) firstboot.Apply { return a.applyAlone(execute, r) },
+		Apply:   func(r firstboot.Alone) firstboot.Apply { return a.applyAlone(execute, r, nil) },
 		Approve: a.approve, Options: a.options, Say: a.term.Say}
 }
 
@@ -26,14 +26,14 @@ func (a *app) firstBoot(execute runner) firstboot.App {
 func (a *app) follow(execute runner) pull.App {
 	return pull.App{Exit: exit, Notice: a.term.Notice,
 		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
-		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r) }}
+		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r, r.Fails) }}
 }
 
-// applyAlone runs apply for the run of a machine.
-func (a *app) applyAlone(execute runner, r firstboot.Alone) firstboot.Apply {
+// applyAlone runs apply for the run of a machine. fails is that of app.
+func (a *app) applyAlone(execute runner, r firstboot.Alone, fails func(string)) firstboot.Apply {
 	return func(ctx context.Context, args []string) (int, firstboot.Outcome) {
-		code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r},
-			args)
+		code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r,
+			fails: fails}, args)
 		return code, map[int]firstboot.Outcome{exitOK: firstboot.Finished, exitReboot: firstboot.Rebooting,
 			exitUnreachable: firstboot.Waiting, exitLocked: firstboot.Waiting}[code]
 	}

@@ -114,7 +114,11 @@ func executed(ctx context.Context, a *app, args []string) int {
 	if out, ok := a.term.Out.(*output); ok && out.lost() != nil && errors.Is(err, out.lost()) {
 		return exitOutput // run says so
 	}
-	text := "nodejoin: " + ui.Clean(strings.TrimSpace(err.Error()))
+	text := ui.Clean(strings.TrimSpace(err.Error()))
+	if a.fails != nil {
+		a.fails(text)
+	}
+	text = "nodejoin: " + text
 	if a.term.ErrTTY { // in files and pipes lines stay whole, for grep
 		text = ui.Fit(text, min(a.term.Width(), 100))
 	}

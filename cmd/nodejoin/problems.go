@@ -10,6 +10,9 @@ import (
 // problems prints diagnostics and failures to standard error.
 func (a *app) problems(ps []ui.Problem, files map[string]*hcl.File) {
 	for _, p := range ps {
+		if a.fails != nil && !p.Warning {
+			a.fails(p.Short())
+		}
 		ui.WriteProblem(a.term.Err, p, files, a.term.ErrColor, min(a.term.Width(), 100))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,7 @@ func scriptParams(dir string) testscript.Params {
 			"silentapi":  cmdSilentAPI,
 			"within":     cmdWithin,
 			"closedport": cmdClosedPort,
+			"filesteps":  cmdFileSteps,
 			"upstream":   cmdUpstream,
 			"registry":   cmdRegistry,
 			"pushimage":  cmdPushImage,
@@ -211,6 +213,21 @@ func cmdEdit(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not contain %q", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(path, bytes.ReplaceAll(b, []byte(args[1]), []byte(args[2])), 0o666))
+}
+
+// cmdFileSteps writes a plan file with so many steps that each make a file on a Linux node.
+func cmdFileSteps(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: filesteps FILE NODE COUNT")
+	}
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	text := ""
+	for i := range n {
+		text += fmt.Sprintf("step \"file\" \"many_%d\" {\n  on = node.%s\n  path = \"/srv/many-%d\"\n  content = \"x\"\n}\n",
+			i, args[1], i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
 }
 
 // cmdWaitFile waits until a file exists, at most 20 s.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -53,6 +54,7 @@ type Run struct {
 	state  state
 	store  *artifact.Store
 	api    kube.API // nil = not opened
+	why    string   // the last apply failed; "" = it did not say so
 	holder steps.LockHolder
 	turn   *turn // of the apply
 	// absent: the release does not have this node.
@@ -169,7 +171,7 @@ func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) 
 
 // apply applies a bundle to this node when it is its turn.
 func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (result Result, code int) {
-	r.turn, r.ended, r.absent = &turn{Run: r, rel: rel}, ended{}, false
+	r.turn, r.ended, r.absent, r.why = &turn{Run: r, rel: rel}, ended{}, false, ""
 	defer func() { r.turn.ends(ctx, result, code) }()
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
 	if r.file.Environment != "" {
@@ -186,6 +188,9 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 		return r.turn.held, r.turn.code
 	}
 	text := fmt.Sprintf("the apply of release %d ended with exit code %d", rel.Serial, code)
+	if r.why != "" {
+		text += ": " + r.why
+	}
 	switch {
 	case r.ended.paused():
 		return r.waits(rel, "the end of the pause ("+steps.AsError(r.ended.Err).Detail+")"), exitOK
@@ -211,6 +216,13 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 		return Result{Waiting, rel.Serial, text + "; the next round tries again"}, code
 	default:
 		return Result{ApplyFails, rel.Serial, text + "; the next round tries again"}, code
+	}
+}
+
+// Fails notes with what an apply ends: of several failures the first.
+func (r *Run) Fails(text string) {
+	if r.why == "" {
+		r.why = strings.Join(strings.Fields(text), " ")
 	}
 }
 

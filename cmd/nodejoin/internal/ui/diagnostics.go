@@ -27,6 +27,15 @@ type Problem struct {
 	hcl *hcl.Range
 }
 
+// Short is the problem in a line, without what programs and files say of it.
+func (p Problem) Short() string {
+	text := CleanLine(p.Summary)
+	if p.Step != "" {
+		text = "step " + CleanLine(p.Step) + ": " + text
+	}
+	return text
+}
+
 // Range is a place in a plan file, lines and columns from 1.
 type Range struct {
 	File  string `json:"file"`
