@@ -34,6 +34,9 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	if err := x.begin(req); err != nil {
 		return ApplyReply{}, err
 	}
+	if err := x.removeLeftover(ctx); err != nil {
+		return ApplyReply{}, err
+	}
 	for _, s := range req.Steps {
 		if reply.Err = x.halted(ctx, req); reply.Err != nil {
 			reply.Failed = s.ID

@@ -162,6 +162,11 @@ func (x *Executor) Leave(ctx context.Context, req LeaveRequest) (LeaveReply, err
 	if reply.Err == nil {
 		reply.Items, reply.Failed, reply.Err = x.verifyLeft(ctx, u, keys)
 	}
+	if reply.Err == nil {
+		if reply.Err = x.removeLeftover(ctx); reply.Err != nil {
+			reply.Failed = "service:" + host.FeatureService
+		}
+	}
 	reply.Mutations = x.Mutations()
 	return reply, nil
 }

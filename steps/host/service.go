@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// FeatureService is the service that changes a feature of Windows as SYSTEM. It is there only while it does so.
+const FeatureService = "nodejoin-feature"
+
 // ServicesReader observes registered services.
 type ServicesReader interface {
 	// Service describes a registered service.

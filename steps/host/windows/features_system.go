@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
 
+	"nodejoin/steps/host"
 	"nodejoin/steps/wait"
 )
 
 // FeatureCommand is the first argument of the agent that runs FeatureService.
 const FeatureCommand = "feature"
 
-// featureServiceName is the service that changes a feature as SYSTEM. It is there only while it does so.
-const featureServiceName = "nodejoin-feature"
+const featureServiceName = host.FeatureService
 
 // Codes of the service besides those of the API.
 const (
