@@ -30,7 +30,8 @@ func TestFollowNoMore(t *testing.T) {
 				s.t = t
 				s.publish(1, "first")
 				n := s.node("n")
-				lease := kube.Lease{Name: slot, Note: "other", Holder: "another run", Duration: time.Minute, Renewed: time.Now()}
+				lease := kube.Lease{Name: slot, Note: "other", Holder: "another run", Duration: time.Minute,
+					Renewed: time.Now()}
 				if _, err := s.cluster.TakeLease(t.Context(), lease, ""); err != nil {
 					t.Fatal(err)
 				}

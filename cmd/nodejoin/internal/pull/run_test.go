@@ -438,7 +438,8 @@ func TestFollowWaits(t *testing.T) {
 			t.Errorf("code %d", code)
 		}
 		a.want("False", "Waiting", "release 1 waits for its window", 0)
-		if text := strings.Join(a.said, "\n"); !strings.Contains(text, "its turn: all slots of the rollout are taken: c") {
+		const taken = "its turn: all slots of the rollout are taken: c"
+		if text := strings.Join(a.said, "\n"); !strings.Contains(text, taken) {
 			t.Errorf("said %s", text)
 		}
 		if took := time.Since(began); took < 58*time.Minute || took > 61*time.Minute {

@@ -84,7 +84,8 @@ func TestFollowKilled(t *testing.T) {
 		if code := c.round(t.Context()); code != 0 {
 			t.Errorf("code %d: %q", code, c.said)
 		}
-		c.want("False", "Waiting", "release 2 waits: the rollout may have 1 Node out of service, and a is out already", 0)
+		const out = "release 2 waits: the rollout may have 1 Node out of service, and a is out already"
+		c.want("False", "Waiting", out, 0)
 		if code := a.round(t.Context()) + c.round(t.Context()); code != 0 {
 			t.Errorf("code %d: %q", code, c.said)
 		}
