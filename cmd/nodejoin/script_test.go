@@ -224,8 +224,8 @@ func cmdFileSteps(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	text := ""
 	for i := range n {
-		text += fmt.Sprintf("step \"file\" \"many_%d\" {\n  on = node.%s\n  path = \"/srv/many-%d\"\n  content = \"x\"\n}\n",
-			i, args[1], i)
+		text += fmt.Sprintf("step \"file\" \"many_%d\" {\n  on = node.%s\n", i, args[1])
+		text += fmt.Sprintf("  path = \"/srv/many-%d\"\n  content = \"x\"\n}\n", i)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
 }

@@ -28,8 +28,8 @@ func (s *Session) Pause(ctx context.Context, p *steps.GuardPause) []Paused {
 	return out
 }
 
-// pause, and its end, do not need the lock of a machine on which a run is at work: the pause is a file, and a run of the
-// machine itself looks for it before each of its steps.
+// pause, and its end, do not need the lock of a machine on which a run is at work: the pause is a file, and a run of
+// the machine itself looks for it before each of its steps.
 func (h *hostRun) pause(ctx context.Context, req executor.PauseRequest) (r executor.PauseReply, err error) {
 	held := h.hold(ctx)
 	if held == nil || steps.AsError(held).Code == steps.CodeLocked {

@@ -54,8 +54,8 @@ func (n *node) kill(ctx context.Context, after time.Duration, out bool) {
 	n.opens, n.applies, n.dies = nil, nil, false
 }
 
-// TestFollowKilled: the slot of a node that was killed is another's when its Lease has ended, unless the Node is out of
-// service. The node itself goes on at once.
+// TestFollowKilled: the slot of a node that was killed is another's when its Lease has ended, unless the Node is out
+// of service. The node itself goes on at once.
 func TestFollowKilled(t *testing.T) {
 	s := newSite(t)
 	synctest.Test(t, func(t *testing.T) {
