@@ -2,15 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"slices"
-
-	"github.com/hashicorp/hcl/v2"
 
 	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/cmd/nodejoin/internal/selection"
@@ -40,7 +33,7 @@ func (a *app) load(ctx context.Context, args []string) (*plan.Compiled, error) {
 			return nil, a.failed(err)
 		}
 	}
-	a.digest, a.data, a.unverified = planDigest(files), c.Data, c.Lock.Unverified()
+	a.digest, a.data, a.unverified = plan.Digest(files), c.Data, c.Lock.Unverified()
 	a.resume = a.resumer(ctx, args)
 	if c.Cluster != nil {
 		a.clusterAt = c.Cluster.Source
@@ -64,18 +57,6 @@ func (a *app) loadLocked(ctx context.Context, args []string) (*plan.Compiled, er
 			ui.CleanLine(planArg(args)))
 	}
 	return p, err
-}
-
-// planDigest covers the names and contents of the plan's files, but not files of values,
-// which may have secrets.
-func planDigest(files map[string]*hcl.File) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if plan.IsFile(name) {
-			fmt.Fprintf(sum, "%q %d\n%s\n", filepath.Base(name), len(files[name].Bytes), files[name].Bytes)
-		}
-	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // keepShard drops the nodes of c that are not in the shard of --shard, and says so.

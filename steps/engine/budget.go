@@ -33,6 +33,32 @@ type budget struct {
 	look  func() string // that of Turn; nil = nothing ends the wait
 }
 
+// limit is what the plan allows.
+func (s *Session) limit() plan.Rollout {
+	out := s.plan.Rollout
+	out.MaxUnavailable, out.MaxFailures = max(1, out.MaxUnavailable), max(1, out.MaxFailures)
+	return out
+}
+
+// budget is that of the plan's rollout.
+func (s *Session) budget() budget { return budget{Session: s, limit: s.limit()} }
+
+// pace is the longest time between two attempts to begin.
+func (s *Session) pace() time.Duration {
+	if s.opt.TurnEvery > 0 {
+		return s.opt.TurnEvery
+	}
+	return slotEvery
+}
+
+// failureFor is how long a failure counts for other runs.
+func (s *Session) failureFor() time.Duration {
+	if s.opt.FailureFor > 0 {
+		return s.opt.FailureFor
+	}
+	return failedFor
+}
+
 // shared reports whether other shards have a part in the rollout, and the run has to wait for its turn among them.
 func (b budget) shared() bool {
 	return b.opt.Shard != "" && b.api != nil && b.opt.Holder.Run != "" && !b.opt.InTurn

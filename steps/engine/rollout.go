@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/kube"
 )
@@ -146,13 +145,6 @@ func (r *rollout) turns(ctx context.Context, hosts []*hostRun) {
 			r.changed.Broadcast()
 		})
 	}
-}
-
-// limit is what the plan allows.
-func (s *Session) limit() plan.Rollout {
-	out := s.plan.Rollout
-	out.MaxUnavailable, out.MaxFailures = max(1, out.MaxUnavailable), max(1, out.MaxFailures)
-	return out
 }
 
 // one runs one host; a panic is its failure alone.

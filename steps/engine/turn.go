@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"nodejoin/steps"
 )
@@ -73,23 +72,4 @@ func (s *Session) NoteFailure(ctx context.Context) error {
 	}
 	s.budget().noteFailure(ctx, s.hosts[0].node.Name, true)
 	return nil
-}
-
-// budget is that of the plan's rollout.
-func (s *Session) budget() budget { return budget{Session: s, limit: s.limit()} }
-
-// pace is the longest time between two attempts to begin.
-func (s *Session) pace() time.Duration {
-	if s.opt.TurnEvery > 0 {
-		return s.opt.TurnEvery
-	}
-	return slotEvery
-}
-
-// failureFor is how long a failure counts for other runs.
-func (s *Session) failureFor() time.Duration {
-	if s.opt.FailureFor > 0 {
-		return s.opt.FailureFor
-	}
-	return failedFor
 }

@@ -22,17 +22,9 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/wait"
-)
-
-// Exit codes of a round.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitNotFetched  = 4
-	exitLocked      = 7 // of an apply: another run holds the machine
-	exitInterrupted = 130
 )
 
 // reportFor bounds how long the cluster is told the result.
@@ -57,6 +49,7 @@ type Run struct {
 	why    string   // the last apply failed; "" = it did not say so
 	holder steps.LockHolder
 	turn   *turn // of the apply
+	begun  bool  // the apply may change the machine
 	// absent: the release does not have this node.
 	absent bool
 	ended  ended // the last apply
@@ -106,35 +99,35 @@ func (r *Run) Do(ctx context.Context) (code int, err error) {
 func (r *Run) round(ctx context.Context) (Result, int) {
 	rel, by, err := r.file.release(ctx, r.store)
 	if err != nil {
-		return r.failed(rel, err)
+		return failed(rel, err)
 	}
 	done := Result{Applied, rel.Serial, fmt.Sprintf("release %d, signed by %s", rel.Serial, by)}
 	switch s := r.state; {
 	case rel.Serial < s.Serial:
-		return r.failed(rel, fmt.Errorf("release %d is older than release %d, which this node has", rel.Serial, s.Serial))
+		return failed(rel, fmt.Errorf("release %d is older than release %d, which this node has", rel.Serial, s.Serial))
 	case rel.Serial == s.Serial && rel.SHA256 != s.SHA256:
-		return r.failed(rel, fmt.Errorf("release %d already names another bundle", rel.Serial))
+		return failed(rel, fmt.Errorf("release %d already names another bundle", rel.Serial))
 	case rel.Serial == s.Serial && !s.Applied.IsZero():
 		return done, exitOK
 	case rel.Serial == s.Serial && s.RolledBack != Result{}:
 		r.holdUp(ctx, rel)
 		return s.RolledBack, exitFailed
 	case !r.file.mayApply(time.Now()):
-		return r.waits(rel, "its window"), exitOK
+		return waits(rel, "its window"), exitOK
 	}
 	if r.file.jitter > 0 {
 		pause, err := upTo(r.file.jitter)
 		if err != nil {
-			return r.failed(rel, &ownError{err})
+			return failed(rel, &ownError{err})
 		}
 		if pause > shortPause {
 			r.waiting(ctx, rel, "a random pause of "+pause.Round(time.Minute).String())
 		}
 		if err := wait.Pause(ctx, pause); err != nil {
-			return r.failed(rel, err)
+			return failed(rel, err)
 		}
 		if !r.file.stands(r.Path) {
-			return r.waits(rel, changed), exitOK
+			return waits(rel, changed), exitOK
 		}
 	}
 	return r.take(ctx, rel, done)
@@ -152,27 +145,31 @@ func upTo(limit time.Duration) (time.Duration, error) {
 // take fetches a release, and applies it when it is this node's turn.
 func (r *Run) take(ctx context.Context, rel Release, done Result) (Result, int) {
 	if err := firstboot.Folders(r.work()); err != nil {
-		return r.failed(rel, &ownError{err})
+		return failed(rel, &ownError{err})
 	}
 	r.Say(fmt.Sprintf("fetching release %d", rel.Serial))
 	bundle, err := r.file.fetch(ctx, r.store, rel, r.work())
 	if err != nil {
-		return r.failed(rel, err)
+		return failed(rel, err)
 	}
 	api, err := r.cluster(ctx)
 	if err != nil {
-		return r.failed(rel, &fetchedError{err})
+		return failed(rel, &fetchedError{err})
 	}
 	if err := joined(ctx, api, r.file.Node); err != nil {
-		return r.failed(rel, err)
+		return failed(rel, err)
 	}
 	return r.apply(ctx, rel, bundle, done)
 }
 
 // apply applies a bundle to this node when it is its turn.
 func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result) (result Result, code int) {
-	r.turn, r.ended, r.absent, r.why = &turn{Run: r, rel: rel}, ended{}, false, ""
-	defer func() { r.turn.ends(ctx, result, code) }()
+	r.turn, r.ended, r.absent, r.begun, r.why = r.newTurn(rel), ended{}, false, false, ""
+	defer func() {
+		if r.turn.end != nil {
+			r.turn.end(ctx, r.ends(ctx, result, code))
+		}
+	}()
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
 	if r.file.Environment != "" {
 		args = append(args, "--env", r.file.Environment)
@@ -183,7 +180,7 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	code, outcome := r.Apply(ctx, append(args, bundle))
 	switch {
 	case r.absent:
-		return r.failed(rel, fmt.Errorf("release %d has no node %s", rel.Serial, r.file.Node))
+		return failed(rel, fmt.Errorf("release %d has no node %s", rel.Serial, r.file.Node))
 	case r.turn.held != Result{}:
 		return r.turn.held, r.turn.code
 	}
@@ -193,7 +190,7 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	}
 	switch {
 	case r.ended.paused():
-		return r.waits(rel, "the end of the pause ("+steps.AsError(r.ended.Err).Detail+")"), exitOK
+		return waits(rel, "the end of the pause ("+steps.AsError(r.ended.Err).Detail+")"), exitOK
 	case r.ended.rolledBack() && ctx.Err() == nil:
 		text = fmt.Sprintf("release %d failed at %s and was rolled back (%s); this node waits for a newer one",
 			rel.Serial, r.ended.Failed, steps.AsError(r.ended.Err).Summary)
@@ -226,27 +223,55 @@ func (r *Run) Fails(text string) {
 	}
 }
 
-// waits is the result of a round that applies nothing yet.
-func (r *Run) waits(rel Release, what string) Result {
-	return Result{Waiting, rel.Serial, fmt.Sprintf("release %d waits for %s", rel.Serial, what)}
+// newTurn is the turn of this node for a release.
+func (r *Run) newTurn(rel Release) *turn {
+	return &turn{file: r.file, rel: rel, store: r.store, holder: r.holder, cluster: r.cluster, say: r.Say,
+		stands:  func() bool { return r.file.stands(r.Path) },
+		waiting: func(ctx context.Context, what string) { r.waiting(ctx, rel, what) }}
+}
+
+// begin notes that the apply begins: an older release is refused from then on.
+func (r *Run) begin(p *plan.Compiled) {
+	rel := r.turn.rel
+	next := state{Serial: rel.Serial, SHA256: rel.SHA256, Environment: p.Environment, Result: r.state.Result,
+		Since: r.state.Since}
+	if p.Cluster != nil {
+		next.Cluster = p.Cluster.Name
+	}
+	if err := next.write(r.statePath()); err != nil {
+		r.turn.held, r.turn.code = failed(rel, &ownError{err})
+		return
+	}
+	r.state, r.begun = next, true
+}
+
+// ends is how the turn ends with the result of the apply.
+func (r *Run) ends(ctx context.Context, result Result, code int) engine.TurnEnd {
+	switch {
+	case ctx.Err() != nil || !r.begun || result.Reason == Rebooting || code == exitLocked:
+		return engine.TurnOpen
+	case result.Reason == Applied:
+		return engine.TurnDone
+	case r.ended.paused() && !r.ended.begun(ctx, r.api, r.file.Node):
+		return engine.TurnOpen
+	}
+	return engine.TurnFailed // it has begun, and its Node may be cordoned
+}
+
+// holdUp notes for another day that this node has rolled back a release.
+func (r *Run) holdUp(ctx context.Context, rel Release) {
+	p := &plan.Compiled{Environment: r.state.Environment, Cluster: &plan.Cluster{Name: r.state.Cluster},
+		Nodes: []plan.Node{{Name: r.file.Node}}}
+	if err := r.newTurn(rel).session(p, func(event.Event) {}).NoteFailure(ctx); err != nil {
+		r.Say("the other nodes do not know of the failure: " + err.Error())
+	}
 }
 
 // waiting says for what a round waits, before it goes on.
 func (r *Run) waiting(ctx context.Context, rel Release, what string) {
-	if err := r.report(ctx, r.waits(rel, what)); err != nil {
+	if err := r.report(ctx, waits(rel, what)); err != nil {
 		r.Say("the machine does not have this result: " + err.Error())
 	}
-}
-
-// failed is the result of a round in which nothing was changed.
-func (r *Run) failed(rel Release, err error) (Result, int) {
-	if errors.As(err, new(*fetchedError)) {
-		return Result{NotFetched, rel.Serial, err.Error()}, exitNotFetched
-	}
-	if errors.As(err, new(*ownError)) {
-		return Result{Failed, rel.Serial, err.Error()}, exitFailed
-	}
-	return Result{Refused, rel.Serial, err.Error()}, exitFailed
 }
 
 // report says what a round came to, here, on the machine and on its Node. A cluster that cannot be told does not fail
@@ -306,9 +331,9 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine
 	}
 	if r.turn.take(ctx, p); r.turn.held == (Result{}) {
-		r.turn.begin(p)
+		r.begin(p)
 	}
-	if r.turn.held != (Result{}) {
+	if !r.begun {
 		return firstboot.ErrNotNow
 	}
 	return nil
@@ -317,7 +342,7 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 // Options are those of an engine that runs on this machine.
 func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
 	opt.Members, opt.Resume, opt.Pausable = nil, nil, true
-	opt.Shard, opt.InTurn = r.shard(), true
+	opt.Shard, opt.InTurn = shard(r.file.Node), true
 	opt.Done = func(s engine.HostSummary) { r.ended = ended{&s} }
 	open := opt.Cluster // simulated
 	if r.file.Kubeconfig != "" {

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"nodejoin/plan"
+	"nodejoin/steps"
+	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/kube"
 )
 
 const (
@@ -23,18 +26,24 @@ const changed = "the next round, as the file of this one has changed"
 // turn is the turn of this node in the rollout of a release, beside the other nodes that follow the plan. Each is a
 // shard of its own, so the limits of the plan hold for them as for the pods of a fleet.
 type turn struct {
-	*Run
-	rel Release
+	file    *File
+	rel     Release
+	store   *artifact.Store
+	holder  steps.LockHolder
+	cluster func(context.Context) (kube.API, error)
+	say     func(string)
+	stands  func() bool // the file of the round is still what it was
+	// waiting is told once, when others come first.
+	waiting func(ctx context.Context, what string)
+
 	end func(context.Context, engine.TurnEnd) // nil = it is not this node's turn
-	// begun: the apply may change the machine.
-	begun bool
 	// held and code are the result of the round where it is not its turn.
 	held Result
 	code int
 }
 
-// shard is the part of the plan that this node is.
-func (r *Run) shard() string { return "follow-" + r.file.Node }
+// shard is the part of the plan that a node is.
+func shard(node string) string { return "follow-" + node }
 
 // session is one that waits for the turn. The cluster that it opens is the round's.
 func (t *turn) session(p *plan.Compiled, emit func(event.Event)) *engine.Session {
@@ -42,7 +51,7 @@ func (t *turn) session(p *plan.Compiled, emit func(event.Event)) *engine.Session
 	if own.Cluster == nil {
 		own.Cluster = &plan.Cluster{Name: t.file.Plan}
 	}
-	return engine.New(&own, engine.Options{Cluster: t.cluster, Emit: emit, Holder: t.holder, Shard: t.shard(),
+	return engine.New(&own, engine.Options{Cluster: t.cluster, Emit: emit, Holder: t.holder, Shard: shard(t.file.Node),
 		Group:     fmt.Sprintf("plan %s, release %d", t.file.Plan, t.rel.Serial),
 		TurnEvery: lookEvery, FailureFor: failureFor})
 }
@@ -50,36 +59,36 @@ func (t *turn) session(p *plan.Compiled, emit func(event.Event)) *engine.Session
 // take waits until the rollout of the plan lets this node begin, and looks at the release once more then. If it is not
 // this node's turn, held says why.
 func (t *turn) take(ctx context.Context, p *plan.Compiled) {
-	last, waits, said := time.Now().Add(longestTry), "", ""
+	last, why, said := time.Now().Add(longestTry), "", ""
 	look := func() string {
 		switch {
-		case !t.file.stands(t.Path):
-			waits = changed
+		case !t.stands():
+			why = changed
 		case !t.file.mayApply(time.Now()):
-			waits = "its window"
+			why = "its window"
 		case time.Now().After(last):
-			waits = "its turn: " + said
+			why = "its turn: " + said
 		}
-		return waits
+		return why
 	}
-	end, why, err := t.session(p, func(e event.Event) {
+	end, held, err := t.session(p, func(e event.Event) {
 		s, _ := e.(event.HostState)
 		switch {
 		case s.Detail == "" || s.Detail == said:
 		case said == "":
-			t.waiting(ctx, t.rel, "its turn: "+s.Detail)
+			t.waiting(ctx, "its turn: "+s.Detail)
 		default:
-			t.Say("waiting: " + s.Detail)
+			t.say("waiting: " + s.Detail)
 		}
 		said = s.Detail
 	}).Turn(ctx, look)
 	switch {
 	case err != nil:
-		t.held, t.code = t.failed(t.rel, &fetchedError{err})
-	case waits != "":
-		t.held = t.waits(t.rel, waits)
+		t.held, t.code = failed(t.rel, &fetchedError{err})
 	case why != "":
-		t.held = Result{Waiting, t.rel.Serial, fmt.Sprintf("release %d waits: %s", t.rel.Serial, why)}
+		t.held = waits(t.rel, why)
+	case held != "":
+		t.held = Result{Waiting, t.rel.Serial, fmt.Sprintf("release %d waits: %s", t.rel.Serial, held)}
 	default:
 		t.end = end
 		t.again(ctx)
@@ -91,49 +100,8 @@ func (t *turn) again(ctx context.Context) {
 	now, _, err := t.file.release(ctx, t.store)
 	switch {
 	case err != nil:
-		t.held, t.code = t.failed(t.rel, err)
+		t.held, t.code = failed(t.rel, err)
 	case now.Serial != t.rel.Serial || now.SHA256 != t.rel.SHA256:
-		t.held = t.waits(t.rel, "the next round, as there is another release")
-	}
-}
-
-// begin notes that the apply begins: an older release is refused from then on.
-func (t *turn) begin(p *plan.Compiled) {
-	next := state{Serial: t.rel.Serial, SHA256: t.rel.SHA256, Environment: p.Environment, Result: t.state.Result,
-		Since: t.state.Since}
-	if p.Cluster != nil {
-		next.Cluster = p.Cluster.Name
-	}
-	if err := next.write(t.statePath()); err != nil {
-		t.held, t.code = t.failed(t.rel, &ownError{err})
-		return
-	}
-	t.state, t.begun = next, true
-}
-
-// ends ends the turn with the result of the apply.
-func (t *turn) ends(ctx context.Context, result Result, code int) {
-	if t.end == nil {
-		return
-	}
-	end := engine.TurnFailed
-	switch {
-	case ctx.Err() != nil || !t.begun || result.Reason == Rebooting || code == exitLocked:
-		end = engine.TurnOpen
-	case result.Reason == Applied:
-		end = engine.TurnDone
-	case t.ended.paused() && !t.ended.begun(ctx, t.api, t.file.Node):
-		end = engine.TurnOpen
-	}
-	t.end(ctx, end)
-}
-
-// holdUp notes for another day that this node has rolled back a release.
-func (r *Run) holdUp(ctx context.Context, rel Release) {
-	p := &plan.Compiled{Environment: r.state.Environment, Cluster: &plan.Cluster{Name: r.state.Cluster},
-		Nodes: []plan.Node{{Name: r.file.Node}}}
-	err := (&turn{Run: r, rel: rel}).session(p, func(event.Event) {}).NoteFailure(ctx)
-	if err != nil {
-		r.Say("the other nodes do not know of the failure: " + err.Error())
+		t.held = waits(t.rel, "the next round, as there is another release")
 	}
 }
