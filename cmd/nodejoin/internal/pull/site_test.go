@@ -96,7 +96,8 @@ func (s *site) node(name string) *node {
 // machine is one that has not joined.
 func (s *site) machine(name string) *node {
 	n := &node{s: s, name: name, file: File{Version: 1, Node: name, Plan: "prod", Signers: s.keys, Sandbox: s.dir,
-		Source: filepath.Join(s.dir, "prod.tar.release"), Values: map[string]string{"b": "2", "a": "1"}, Environment: "e"}}
+		Source: filepath.Join(s.dir, "prod.tar.release"), Values: map[string]string{"b": "2", "a": "1"},
+		Environment: "e"}}
 	n.Run = &Run{Path: filepath.Join(s.t.TempDir(), "follow.json")}
 	return n
 }
