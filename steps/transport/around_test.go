@@ -166,3 +166,61 @@ func wantNotes(t *testing.T, dir, want string) {
 		t.Errorf("the note is %+v, want %s", n, want)
 	}
 }
+
+// TestRunLostForGood: an apply that takes the lock in its first call, and whose connection is then lost for good,
+// cannot note itself. The machine keeps who it was, and the next run reports that before it changes anything.
+func TestRunLostForGood(t *testing.T) {
+	m := transport.NewTestMachine(t)
+	if err := os.MkdirAll(m.Data(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	n := plan.Node{Name: "n1", OS: "linux"}
+	for _, id := range []string{"d0", "d1"} {
+		n.Steps = append(n.Steps, steps.Spec{ID: id, Kind: "directory",
+			Args: steps.MustArgs(&kinds.Directory{Path: filepath.Join(dir, id)})})
+	}
+	run := func(name string, lose int) (*engine.Session, *[]event.Event) {
+		var made []string
+		events, dialled := &[]event.Event{}, false
+		s := engine.New(&plan.Compiled{Nodes: []plan.Node{n}}, engine.Options{Version: "1",
+			Holder: steps.LockHolder{Run: name, User: "alice", Host: "ctl", PID: 7, Command: "apply"},
+			Emit:   func(e event.Event) { *events = append(*events, e) },
+			Connect: func(ctx context.Context, _ plan.Node) (transport.Conn, error) {
+				if dialled && lose > 0 {
+					return nil, &transport.ConnectError{Reason: transport.ReasonAuth, Summary: "it takes no login"}
+				}
+				dialled = true
+				conn, err := m.Dial(ctx)
+				left := lose
+				return calls{conn, &made, &left}, err
+			}})
+		t.Cleanup(s.Close)
+		s.Check(t.Context())
+		return s, events
+	}
+	first, _ := run("lost", 1)
+	// The second step fails, so that the machine does not note the run as done by itself.
+	if err := os.WriteFile(filepath.Join(dir, "d1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if sum := first.Apply(t.Context()).Hosts[0]; sum.Err == nil {
+		t.Fatal("the run has not lost its machine")
+	}
+	wantNotes(t, m.Data(), "")
+	if err := os.Remove(filepath.Join(dir, "d1")); err != nil {
+		t.Fatal(err)
+	}
+	next, events := run("next", 0)
+	if sum := next.Apply(t.Context()).Hosts[0]; sum.Err != nil || len(sum.Changed) != 1 {
+		t.Errorf("%+v", sum)
+	}
+	reported := slices.IndexFunc(*events, func(e event.Event) bool {
+		w, ok := e.(event.Warning)
+		return ok && w.Summary == "an earlier run did not end" && strings.Contains(w.Detail, "alice on ctl")
+	})
+	began := slices.IndexFunc(*events, func(e event.Event) bool { _, ok := e.(event.StepStarted); return ok })
+	if reported < 0 || reported > began {
+		t.Errorf("the report is event %d, the first step event %d", reported, began)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,6 +124,14 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// labelNames are those of a selector or sample, without its braces.
+func labelNames(text string) (names []string) {
+	for _, m := range regexp.MustCompile(`(\w+)(?:=~?|!=|!~)"`).FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
 // TestDashboard: the dashboard asks for metrics that runs or guards have, with labels that they have.
 func TestDashboard(t *testing.T) {
 	g, err := run(time.Now()).gather(time.Now())
@@ -133,13 +142,21 @@ func TestDashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{}
+	known := map[string][]string{} // labels of a metric
 	for _, f := range families {
-		known[f.GetName()] = true
+		known[f.GetName()] = []string{"instance"} // Prometheus sets it
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				known[f.GetName()] = append(known[f.GetName()], l.GetName())
+			}
+		}
 	}
 	guard := node.Metrics("a", steps.GuardState{Problems: []steps.GuardProblem{{ID: "x"}}}, false)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(guard, -1) {
-		known[m[1]] = true
+		known[m[1]] = []string{"instance"}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(nodejoin_\w+)\{(.*?)\} `).FindAllStringSubmatch(guard, -1) {
+		known[m[1]] = append(known[m[1]], labelNames(m[2])...)
 	}
 	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "examples", "dashboard", "nodejoin.json"))
 	if err != nil {
@@ -150,7 +167,7 @@ func TestDashboard(t *testing.T) {
 		Panels []struct {
 			ID      int
 			Title   string
-			Targets []struct{ Expr string }
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
 	if err := json.Unmarshal(b, &dashboard); err != nil {
@@ -169,8 +186,21 @@ func TestDashboard(t *testing.T) {
 			}
 			for _, n := range names {
 				used[n] = true
-				if !known[n] {
+				if known[n] == nil {
 					t.Errorf("%s: there is no metric %s", p.Title, n)
+				}
+			}
+			for _, m := range regexp.MustCompile(`(nodejoin_\w+)\{(.*?)\}`).FindAllStringSubmatch(target.Expr, -1) {
+				for _, l := range labelNames(m[2]) {
+					if !slices.Contains(known[m[1]], l) {
+						t.Errorf("%s: %s has no label %s", p.Title, m[1], l)
+					}
+				}
+			}
+			for _, m := range regexp.MustCompile(`by \((\w+)\)|\{\{(\w+)\}\}`).FindAllStringSubmatch(
+				target.Expr+" "+target.LegendFormat, -1) {
+				if l := m[1] + m[2]; !slices.Contains(known[names[0]], l) {
+					t.Errorf("%s: %s has no label %s", p.Title, names[0], l)
 				}
 			}
 		}
