@@ -12,13 +12,16 @@ import (
 
 // pipeline is the part of a file for GitHub Actions or GitLab that runs commands.
 type pipeline struct {
-	Env  map[string]string `json:"env"`
-	Jobs map[string]struct {
-		Steps []struct {
-			Uses, Run, If string
-			Env           map[string]string `json:"env"`
-		} `json:"steps"`
-	} `json:"jobs"`
+	Env  map[string]string    `json:"env"`
+	Jobs map[string]githubJob `json:"jobs"`
+	Runs githubJob            `json:"runs"` // of an action
+}
+
+type githubJob struct {
+	Steps []struct {
+		Uses, Run, If string
+		Env           map[string]string `json:"env"`
+	} `json:"steps"`
 }
 
 // gitlabJob is a job of a GitLab pipeline, or its defaults.
@@ -29,9 +32,10 @@ type gitlabJob struct {
 }
 
 // expression is one of GitHub Actions.
-var expression = regexp.MustCompile(`\$\{\{\s*([\w.]+)\s*\}\}`)
+var expression = regexp.MustCompile(`\$\{\{\s*([\w.-]+)\s*\}\}`)
 
-// cmdPipeline runs the commands of a pipeline's job, in the folder that the repository would be in: pipeline FILE JOB
+// cmdPipeline runs the commands of a pipeline's job, or of an action whose input "run" is JOB, in the folder that the
+// repository would be in: pipeline FILE JOB
 func cmdPipeline(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: pipeline FILE JOB")
@@ -42,9 +46,9 @@ func cmdPipeline(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Setenv("NODEJOIN", at)
 		}
 	}
-	run := gitlab
-	if strings.Contains(args[0], "github") {
-		run = github
+	run := github
+	if strings.Contains(args[0], "gitlab") {
+		run = gitlab
 	}
 	if err := run(ts, []byte(ts.ReadFile(args[0])), args[1]); (err != nil) != neg {
 		ts.Fatalf("job %s of %s: %v", args[1], args[0], err)
@@ -55,15 +59,21 @@ func cmdPipeline(ts *testscript.TestScript, neg bool, args []string) {
 func github(ts *testscript.TestScript, text []byte, job string) (failed error) {
 	var p pipeline
 	ts.Check(yaml.Unmarshal(text, &p))
-	if len(p.Jobs[job].Steps) == 0 {
+	steps := append(p.Jobs[job].Steps, p.Runs.Steps...)
+	if len(steps) == 0 {
 		ts.Fatalf("there is no job %s", job)
 	}
 	work := ts.Getenv("WORK")
 	known := map[string]string{"vars.NODEJOIN_URL": ts.Getenv("NODEJOIN_URL"), "github.token": "token",
 		"vars.NODEJOIN_SHA256": ts.Getenv("NODEJOIN_SHA256"), "secrets.SSH_KEY": ts.ReadFile(ts.Getenv("SSH_KEY")),
-		"github.event.pull_request.html_url": "https://github.example/nodes/pull/1"}
+		"github.event.pull_request.html_url": "https://github.example/nodes/pull/1", "inputs.run": job,
+		"inputs.plan": "plans/prod"}
+	for input, from := range map[string]string{"url": "vars.NODEJOIN_URL", "sha256": "vars.NODEJOIN_SHA256",
+		"ssh-key": "secrets.SSH_KEY"} {
+		known["inputs."+input] = known[from]
+	}
 	paths, added := ts.Getenv("PATH"), filepath.Join(work, "github-path")
-	for _, s := range p.Jobs[job].Steps {
+	for _, s := range steps {
 		if s.Run == "" && !strings.HasPrefix(s.Uses, "actions/checkout@") {
 			ts.Fatalf("job %s uses %s", job, s.Uses)
 		}
@@ -71,7 +81,7 @@ func github(ts *testscript.TestScript, text []byte, job string) (failed error) {
 			continue
 		}
 		call := []string{"-u", "SSH_KEY", "PATH=" + paths, "GITHUB_PATH=" + added, "RUNNER_TEMP=" + work + "/temp",
-			"GITHUB_STEP_SUMMARY=" + work + "/summary.md"}
+			"GITHUB_STEP_SUMMARY=" + work + "/summary.md", "GITHUB_ACTION_PATH=" + work + "/ci"}
 		for _, env := range []map[string]string{p.Env, s.Env} {
 			for name, value := range env {
 				call = append(call, name+"="+expression.ReplaceAllStringFunc(value, func(e string) string {
