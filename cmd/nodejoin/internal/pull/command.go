@@ -42,7 +42,8 @@ RebootPending.
 FILE is JSON: version (1), node, plan (the name of the releases), source (of the release:
 https://..., oci://HOST/REPOSITORY:TAG or an absolute path), signers (file of trusted keys, as
 allowed_signers of ssh-keygen), kubeconfig, and optionally windows (["Sat,Sun 22:00-04:00"], UTC),
-jitter ("10m"), values (of variables) and environment.
+jitter ("10m"), values (of variables), environment, and login (file of a user and password, or a
+token, for the server of source).
 
 The exit code is 0 if the node has the newest release or waits for its turn, 1 if the release is
 refused, 3 if FILE is wrong, 4 if something does not answer, and else that of 'nodejoin apply'.`,

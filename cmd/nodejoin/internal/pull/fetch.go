@@ -14,18 +14,6 @@ import (
 	"nodejoin/steps/artifact"
 )
 
-// fetchedError is why something could not be fetched: what there is now is not known.
-type fetchedError struct{ err error }
-
-func (e *fetchedError) Error() string { return e.err.Error() }
-func (e *fetchedError) Unwrap() error { return e.err }
-
-// ownError is trouble of this machine, which says nothing about the release.
-type ownError struct{ err error }
-
-func (e *ownError) Error() string { return e.err.Error() }
-func (e *ownError) Unwrap() error { return e.err }
-
 // fetching reads what is fetched, and marks its errors as such.
 type fetching struct{ io.Reader }
 
@@ -45,6 +33,9 @@ func (f *File) release(ctx context.Context, store *artifact.Store) (r Release, b
 	}
 	src, err := f.source()
 	if err != nil {
+		return r, "", err
+	}
+	if ctx, err = f.withLogin(ctx); err != nil {
 		return r, "", err
 	}
 	in, _, err := store.Open(ctx, src)
@@ -78,6 +69,9 @@ func (f *File) fetch(ctx context.Context, store *artifact.Store, r Release, fold
 	}
 	src, err := f.bundle(r)
 	if err != nil {
+		return "", err
+	}
+	if ctx, err = f.withLogin(ctx); err != nil {
 		return "", err
 	}
 	in, _, err := store.Open(ctx, src)

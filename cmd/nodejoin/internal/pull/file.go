@@ -26,6 +26,8 @@ type File struct {
 	Plan    string `json:"plan"`    // name of its releases
 	Source  string `json:"source"`  // of the release: https://..., oci://HOST/REPOSITORY:TAG, or an absolute path
 	Signers string `json:"signers"` // file of trusted keys, an absolute path
+	// Login is the file of the login at the server of Source, an absolute path; "" = it wants none.
+	Login string `json:"login,omitempty"`
 	// Kubeconfig is the access to the cluster, an absolute path; Sandbox is the folder of a simulated cluster.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	Sandbox    string `json:"sandbox,omitempty"`
@@ -77,6 +79,8 @@ func (f *File) check() error {
 		return errors.New("node and plan must be set: the node of this machine, and the name of the plan's releases")
 	case !filepath.IsAbs(f.Signers):
 		return fmt.Errorf("signers is %q; it must be the absolute path of a file of trusted keys", f.Signers)
+	case f.Login != "" && !filepath.IsAbs(f.Login):
+		return fmt.Errorf("login is %q; it must be the absolute path of a file with the login", f.Login)
 	case (f.Kubeconfig == "") == (f.Sandbox == ""):
 		return errors.New("exactly one of kubeconfig and sandbox must be set")
 	case !filepath.IsAbs(f.Kubeconfig + f.Sandbox):

@@ -81,7 +81,7 @@ func (r *Run) Do(ctx context.Context) (code int, err error) {
 		return 0, err
 	}
 	r.holder = holder.New("follow")
-	r.store = artifact.New(artifact.Options{Direct: true})
+	r.store = newStore()
 	defer r.store.Close()
 	defer func() {
 		if r.api != nil {
@@ -94,6 +94,9 @@ func (r *Run) Do(ctx context.Context) (code int, err error) {
 	}
 	return code, r.report(ctx, result)
 }
+
+// newStore is what releases are fetched with.
+func newStore() *artifact.Store { return artifact.New(artifact.Options{Direct: true}) }
 
 // round does what is due.
 func (r *Run) round(ctx context.Context) (Result, int) {

@@ -1,0 +1,62 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"runtime"
+
+	"nodejoin/steps"
+)
+
+// login is the file of the login at the server of a source: a user with a password, or a token.
+type login struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	Token    string `json:"token"`
+}
+
+// withLogin returns a context in which the source is read with the login of the file. No other server gets it.
+func (f *File) withLogin(ctx context.Context) (context.Context, error) {
+	if f.Login == "" {
+		return ctx, nil
+	}
+	l, err := readLogin(f.Login)
+	if err != nil {
+		return nil, &ownError{err}
+	}
+	u, err := url.Parse(f.Source)
+	if err != nil || u.Host == "" {
+		return nil, errors.New("login is for a source on a server, and this one is not")
+	}
+	return steps.WithLogins(ctx, []steps.Login{{Server: u.Host, Username: l.Username, Password: l.Password,
+		Token: l.Token}}), nil
+}
+
+// readLogin reads a login, which nobody else on the machine may read. Its text is in no error.
+func readLogin(file string) (l login, err error) {
+	i, err := os.Stat(file)
+	if err != nil {
+		return l, err
+	}
+	if runtime.GOOS != "windows" && i.Mode().Perm()&0o077 != 0 {
+		return l, fmt.Errorf("the login %s can be read by others (mode %v); run chmod 600 on it", file,
+			i.Mode()&fs.ModePerm)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return l, err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if d.Decode(&l) != nil || (l.Token == "") == (l.Username == "" || l.Password == "") ||
+		l.Token != "" && l.Username+l.Password != "" {
+		return login{}, fmt.Errorf(`the login %s must be {"username": ..., "password": ...} or {"token": ...}`, file)
+	}
+	return l, nil
+}
