@@ -25,12 +25,15 @@ func TestPowerShell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Extensions string }
-	if err := xml.Unmarshal(answers, &file); err != nil || file.Extensions == "" {
-		t.Fatalf("the answer file has no script: %v", err)
+	var file struct {
+		Paths []string `xml:"settings>component>RunSynchronous>RunSynchronousCommand>Path"`
 	}
-	if wrong, ok := parse(file.Extensions); !ok {
-		t.Errorf("the script of the answer file: %s", wrong)
+	if err := xml.Unmarshal(answers, &file); err != nil || len(file.Paths) == 0 {
+		t.Fatalf("the answer file has no commands: %v", err)
+	}
+	command, ok := strings.CutPrefix(file.Paths[0], `powershell.exe -NoProfile -Command "`)
+	if wrong, parsed := parse(strings.TrimSuffix(command, `"`)); !ok || !parsed {
+		t.Errorf("the first command of the answer file: %s", wrong)
 	}
 	n := 0
 	for _, page := range pages(t) {

@@ -40,7 +40,8 @@ step "file" "password" {
 `
 
 // TestFirstBootWindows: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the
-// machine. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and has keys of its own.
+// machine. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and has keys of its own;
+// those of Windows Setup make the same task.
 // Wine has no network of its own for each machine, so they are up one after the other.
 func TestFirstBootWindows(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
@@ -188,6 +189,7 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if err := os.WriteFile(b.host.Path(at), script, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+	task := b.asSetup(ctx, data+".xml")
 	b.withoutTask(ctx, at)
 	if out, err := b.host.Run(ctx, "cmd.exe", "/c", at); err != nil {
 		b.t.Fatalf("%v\n%s", err, out)
@@ -198,7 +200,9 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if _, err := os.Stat(b.host.Path(firstBootTask + ".run")); err != nil {
 		b.t.Fatalf("the task is not started: %v", err)
 	}
-	b.wantInAnswerFile(data + ".xml")
+	if have := b.read(firstBootDir + `\run.cmd`); !bytes.Equal(have, task) {
+		b.t.Errorf("%s makes another task than the answer file:\n%s\nand\n%s", format, have, task)
+	}
 	out, err := b.host.Run(ctx, "cmd.exe", "/c", string(b.read(firstBootTask)))
 	log := b.read(firstBootLog)
 	noSecret(b.t, "the first boot", log)
@@ -207,9 +211,9 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	}
 	// Wine's cmd.exe keeps the file that it reads open, so that the folder stays, empty.
 	left, err := os.ReadDir(b.host.Path(firstBootDir))
-	_, task := os.Stat(b.host.Path(firstBootTask))
-	if len(left) > 0 || err != nil && !os.IsNotExist(err) || !os.IsNotExist(task) {
-		b.t.Errorf("after the first boot: %v, %v, the task: %v", left, err, task)
+	_, errTask := os.Stat(b.host.Path(firstBootTask))
+	if len(left) > 0 || err != nil && !os.IsNotExist(err) || !os.IsNotExist(errTask) {
+		b.t.Errorf("after the first boot: %v, %v, the task: %v", left, err, errTask)
 	}
 }
 
@@ -229,22 +233,50 @@ func (b *bed) withoutTask(ctx context.Context, script string) {
 	}
 }
 
-// wantInAnswerFile checks that the answer file of Windows Setup writes the same script for the task: PowerShell, which
-// takes it out of the file, does not run here.
-func (b *bed) wantInAnswerFile(name string) {
+// asSetup runs the answer file as Windows Setup does, and returns the task that it makes, which is not started. Its
+// PowerShell does not run here: the script is put where that puts it.
+func (b *bed) asSetup(ctx context.Context, name string) (task []byte) {
 	b.t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	var answers struct{ Extensions string }
-	if err := xml.Unmarshal(text, &answers); err != nil {
+	var answers struct {
+		Paths      []string `xml:"settings>component>RunSynchronous>RunSynchronousCommand>Path"`
+		Extensions string
+	}
+	if err := xml.Unmarshal(text, &answers); err != nil || len(answers.Paths) != 2 {
+		b.t.Fatalf("%v\n%s", err, text)
+	}
+	const script = `C:\Windows\Temp\nodejoin.cmd`
+	if !strings.Contains(answers.Paths[0], "Set-Content "+script+" $e.InnerText;") {
+		b.t.Errorf("the script goes elsewhere: %s", answers.Paths[0])
+	}
+	at := b.host.Path(`C:\windows\temp\nodejoin.cmd`)
+	if err := os.WriteFile(at, []byte(answers.Extensions+"\r\n"), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	task := strings.ReplaceAll(string(b.read(firstBootDir+`\run.cmd`)), "\r", "")
-	if !strings.Contains(answers.Extensions, "@'\n"+task+"'@\n") {
-		b.t.Errorf("the answer file has another task than\n%s", task)
+	line, quoted := strings.CutSuffix(answers.Paths[1], `"`)
+	program, line, ok := strings.Cut(line, ` /c "`)
+	if !ok || !quoted || strings.Contains(line, `"`) { // else Wine gives the program another line than Setup does
+		b.t.Fatalf("the command is %s", answers.Paths[1])
 	}
+	if out, err := b.host.Run(ctx, program, "/c", line); err != nil {
+		b.t.Fatalf("%v\n%s", err, out)
+	}
+	_, left := os.Stat(at)
+	_, started := os.Stat(b.host.Path(firstBootTask + ".run"))
+	if !os.IsNotExist(left) || !os.IsNotExist(started) || len(b.read(firstBootDir+`\join.b64`)) == 0 ||
+		string(b.read(firstBootTask)) != firstBootDir+`\run.cmd` {
+		b.t.Errorf("the script is left: %v; the task is started: %v", left, started)
+	}
+	task = b.read(firstBootDir + `\run.cmd`)
+	for _, made := range []string{firstBootDir, firstBootTask} {
+		if err := os.RemoveAll(b.host.Path(made)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return task
 }
 
 // wantReady checks that the node has joined and is ready.

@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,10 @@ func documented(t *testing.T, name string, text []byte) {
 		if !bytes.HasPrefix(text, []byte("rem cmd\n")) {
 			t.Errorf("the first line is %q", bytes.SplitN(text, []byte("\n"), 2)[0])
 		}
+		// 1001 to 1003 have it reboot the machine, or run the script again.
+		if code := regexp.MustCompile(`exit /b [^01%]`).Find(text); code != nil {
+			t.Errorf("an exit code that it acts on: %s", code)
+		}
 		return
 	case "autounattend":
 		answerFile(t, text)
@@ -110,28 +116,40 @@ func documented(t *testing.T, name string, text []byte) {
 	}
 }
 
+// takeOut is the PowerShell of an answer file: it takes the script out of Windows' copy of the file. No program that
+// every Windows has does so for cmd.exe, and commands that wrote it themselves would be in the logs of Setup.
+const takeOut = `$f='C:\Windows\Panther\unattend.xml';[xml]$x=Get-Content $f;` +
+	`$e=$x.GetElementsByTagName('*','https://nodejoin.dev')[0];` +
+	`Set-Content C:\Windows\Temp\nodejoin.cmd $e.InnerText;[void]$x.unattend.RemoveChild($e);$x.Save($f)`
+
 // answerFile checks an answer file of Windows Setup. Source: Microsoft's Unattended Windows Setup Reference,
-// Microsoft-Windows-Deployment, RunSynchronous: the command runs in the pass specialize, as SYSTEM, and its Path has
-// at most 259 characters.
+// Microsoft-Windows-Deployment, RunSynchronous: commands run in the pass specialize, as SYSTEM, by their Order, and a
+// Path has at most 259 characters.
 func answerFile(t *testing.T, text []byte) {
 	t.Helper()
+	type unknown struct{ XMLName xml.Name }
 	var file struct {
 		XMLName  xml.Name `xml:"urn:schemas-microsoft-com:unattend unattend"`
 		Settings []struct {
 			Pass      string `xml:"pass,attr"`
 			Component []struct {
-				Name  string `xml:"name,attr"`
-				Arch  string `xml:"processorArchitecture,attr"`
-				Token string `xml:"publicKeyToken,attr"`
-				Scope string `xml:"versionScope,attr"`
-				Run   []struct {
-					Action string `xml:"http://schemas.microsoft.com/WMIConfig/2002/State action,attr"`
-					Order  int    `xml:"Order"`
-					Path   string `xml:"Path"`
+				Name     string `xml:"name,attr"`
+				Arch     string `xml:"processorArchitecture,attr"`
+				Token    string `xml:"publicKeyToken,attr"`
+				Language string `xml:"language,attr"`
+				Scope    string `xml:"versionScope,attr"`
+				Run      []struct {
+					Action string    `xml:"http://schemas.microsoft.com/WMIConfig/2002/State action,attr"`
+					Order  int       `xml:"urn:schemas-microsoft-com:unattend Order"`
+					Path   string    `xml:"urn:schemas-microsoft-com:unattend Path"`
+					Other  []unknown `xml:",any"`
 				} `xml:"RunSynchronous>RunSynchronousCommand"`
-			} `xml:"component"`
-		} `xml:"settings"`
-		Extensions string `xml:"https://nodejoin.dev/first-boot Extensions"`
+				Other []unknown `xml:",any"`
+			} `xml:"urn:schemas-microsoft-com:unattend component"`
+			Other []unknown `xml:",any"`
+		} `xml:"urn:schemas-microsoft-com:unattend settings"`
+		Extensions []string  `xml:"https://nodejoin.dev Extensions"`
+		Other      []unknown `xml:",any"`
 	}
 	if err := xml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
@@ -141,20 +159,29 @@ func answerFile(t *testing.T, text []byte) {
 	}
 	c := file.Settings[0].Component[0]
 	if c.Name != "Microsoft-Windows-Deployment" || c.Arch != "amd64" || c.Token != "31bf3856ad364e35" ||
-		c.Scope != "nonSxS" || len(c.Run) != 1 {
+		c.Language != "neutral" || c.Scope != "nonSxS" || len(c.Run) != 2 || len(file.Extensions) != 1 {
 		t.Fatalf("the component is %+v", c)
 	}
-	if r := c.Run[0]; r.Action != "add" || r.Order != 1 || len(r.Path) > 259 ||
-		!strings.Contains(r.Path, "GetElementsByTagName('Extensions')") {
-		t.Errorf("the command is %+v, with %d characters", r, len(r.Path))
+	other := slices.Concat(file.Other, file.Settings[0].Other, c.Other)
+	for i, want := range []string{`powershell.exe -NoProfile -Command "` + takeOut + `"`,
+		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd & del C:\Windows\Temp\nodejoin.cmd"`} {
+		r := c.Run[i]
+		if other = append(other, r.Other...); r.Action != "add" || r.Order != i+1 || r.Path != want || len(want) > 259 {
+			t.Errorf("command %d, with %d characters:\n%+v\nwant %s", i+1, len(r.Path), r, want)
+		}
 	}
-	if !strings.Contains(file.Extensions, "schtasks.exe /create") || strings.Contains(file.Extensions, "/run ") {
-		t.Errorf("the script is\n%s", file.Extensions)
+	if len(other) > 0 {
+		t.Errorf("elements that Setup does not know: %v", other)
 	}
-	// Whatever fails, the tokens are not left in Windows' copy of the file.
-	saved, begins := strings.Index(file.Extensions, "$x.Save("), strings.Index(file.Extensions, "icacls")
-	if saved < 0 || saved > begins {
-		t.Errorf("the script stays in the answer file if it fails:\n%s", file.Extensions)
+	// What runs is the script of cloudbase-init, which only starts its task, too.
+	u, _ := sample(t)
+	script, err := u.render(formats["cloudbase-init"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := "rem cmd" + strings.TrimRight(file.Extensions[0], " ") + "schtasks.exe /run /tn nodejoin-first-boot\n"
+	if diff := cmp.Diff(string(script), have); diff != "" {
+		t.Errorf("the script (- of cloudbase-init):\n%s", diff)
 	}
 }
 
