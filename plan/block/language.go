@@ -68,7 +68,7 @@ var connectionSpecs = map[string]*eval.Spec{
 		Attrs: []eval.Attr{
 			{Name: "host", Typ: cty.String, Required: true, Doc: "address or name, which its certificate must be for"},
 			{Name: "port", Typ: cty.Number, Doc: "port of the HTTPS listener, default 5986; 5985 is WinRM over HTTP, with " +
-				"messages that NTLM encrypts"},
+				"messages that NTLM or Kerberos encrypts"},
 			{Name: "user", Typ: cty.String, Required: true,
 				Doc: "an administrator: \"user\", \"DOMAIN\\user\" or \"user@domain\"; with Kerberos \"user@REALM\", or " +
 					"\"user\" of the default realm"},

@@ -65,13 +65,13 @@ type SSH struct {
 	Become        *Become `json:",omitempty"` // nil = the user has the rights that the agent needs
 }
 
-// WinRM is `connection "winrm"`: HTTPS with NTLM or Kerberos, or HTTP sealed by NTLM.
+// WinRM is `connection "winrm"`: HTTPS with NTLM or Kerberos, or HTTP sealed by one of them.
 type WinRM struct {
 	Host              string
 	Port              int // 0 = 5986
 	User              string
 	Kerberos          bool   `json:",omitempty"` // instead of NTLM
-	HTTP              bool   `json:",omitempty"` // without TLS: NTLM seals the messages
+	HTTP              bool   `json:",omitempty"` // without TLS: the login seals the messages
 	PasswordEnv       string // environment variable of the controller; with Kerberos "" = the tickets of kinit
 	CertificateSHA256 string `json:",omitempty"` // lower-case hex; "" = CAs sign the certificate
 	CAFile            string `json:",omitempty"` // absolute; "" = the CAs of the controller's system

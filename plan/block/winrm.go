@@ -33,7 +33,7 @@ func decodeWinRM(s *eval.Section) *WinRM {
 	}
 	authWinRM(s, w)
 	if w.HTTP = w.Port == httpPort; w.HTTP {
-		overHTTP(s, w)
+		overHTTP(s)
 	}
 	ssh := decodeJumps(s)
 	if len(ssh.Jump) > 0 {
@@ -107,15 +107,11 @@ const WinRMPort = 5986
 const httpPort = 5985
 
 // overHTTP checks what is about WinRM over HTTP.
-func overHTTP(s *eval.Section, w *WinRM) {
+func overHTTP(s *eval.Section) {
 	for _, name := range []string{"certificate_sha256", "ca_file"} {
 		if s.Has(name) {
 			s.Fail(name, "argument without effect", "Port %d is WinRM over HTTP, which has no certificate. Remove the "+
 				"argument, or use the listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
 		}
-	}
-	if w.Kerberos {
-		s.Fail("port", "no encryption", "Port %d is WinRM over HTTP, over which nodejoin encrypts messages by NTLM only. "+
-			"For Kerberos, use the listener for HTTPS, on port %d by default.", httpPort, WinRMPort)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // WinRMConfig says how to reach a Windows machine over WinRM: HTTPS with NTLM or Kerberos, or
-// HTTP sealed by NTLM.
+// HTTP sealed by one of them.
 type WinRMConfig struct {
 	Target
 
@@ -24,7 +24,7 @@ type WinRMConfig struct {
 	// PasswordEnv names the environment variable with the password; with Kerberos "" = the tickets of kinit.
 	PasswordEnv string
 	Kerberos    bool // instead of NTLM
-	HTTP        bool // without TLS: NTLM seals the messages
+	HTTP        bool // without TLS: the login seals the messages
 	// CertificateSHA256 pins the machine's certificate, lower-case hex; CAFile names the CAs that sign it. Both "" =
 	// the CAs of the controller's system.
 	CertificateSHA256 string

@@ -94,6 +94,12 @@ func TestWinRMSealed(t *testing.T) {
 	p := newTap(t, m.Addr, nil)
 	c := m.config(p.addr)
 	c.HTTP = true
+	wantSealed(t, m, p, c)
+}
+
+// wantSealed makes requests through a tap, which can read nothing of them.
+func wantSealed(t *testing.T, m *winrmMachine, p *tap, c WinRMConfig) {
+	t.Helper()
 	conn := m.dial(t, c)
 	req := directories(filepath.Join(m.drive, "made"), 30)
 	reply, err := Do(t.Context(), conn, wire.Apply, req, nil)
@@ -123,41 +129,57 @@ func TestWinRMSealed(t *testing.T) {
 // TestWinRMSealedRefused: no login, no message and no answer that is not sealed by it counts.
 func TestWinRMSealedRefused(t *testing.T) {
 	m, secure := newHTTP(t), newWinRM(t)
-	sealedBytes := "application/octet-stream\r\n"
-	altered := newTap(t, m.Addr, func(b []byte) {
-		if i := strings.Index(string(b), sealedBytes); i >= 0 && i+len(sealedBytes)+30 < len(b) {
-			b[i+len(sealedBytes)+25]++
-		}
-	})
-	stripped := newTap(t, m.Addr, func(b []byte) {
-		if i := strings.Index(string(b), "multipart/encrypted"); i >= 0 {
-			copy(b[i:], "application/soap+xm")
-		}
-	})
 	for name, tt := range map[string]struct {
 		addr   string
 		change func(*WinRMConfig)
 		reason Reason
 		says   string
 	}{
-		"wrong password":  {m.Addr, func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth, "refused"},
-		"altered answer":  {altered.addr, func(*WinRMConfig) {}, ReasonUnreachable, "not sealed by the other side"},
-		"unsealed answer": {stripped.addr, func(*WinRMConfig) {}, ReasonUnreachable, "without encryption"},
-		"HTTPS":           {secure.Addr, func(*WinRMConfig) {}, ReasonUnreachable, "HTTP status 400"},
+		"wrong password": {m.Addr, func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth, "refused"},
+		"HTTPS":          {secure.Addr, func(*WinRMConfig) {}, ReasonUnreachable, "HTTP status 400"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TEST_WRONG", "another")
 			c := m.config(tt.addr)
 			c.HTTP = true
 			tt.change(&c)
-			conn, err := DialWinRM(t.Context(), c, selfAgent)
-			if err == nil {
-				_ = conn.Close()
-			}
-			var ce *ConnectError
-			if !errors.As(err, &ce) || ce.Reason != tt.reason || !strings.Contains(ce.Error(), tt.says) {
-				t.Fatalf("have %v, want %s with %q", err, tt.reason, tt.says)
-			}
+			wantRefusedOver(t, c, tt.reason, tt.says)
 		})
+	}
+	wantUnaltered(t, m.Addr, func(p *tap) WinRMConfig {
+		c := m.config(p.addr)
+		c.HTTP = true
+		return c
+	})
+}
+
+// wantUnaltered connects through taps that change answers: none of them counts.
+func wantUnaltered(t *testing.T, addr string, config func(*tap) WinRMConfig) {
+	t.Helper()
+	sealedBytes := "application/octet-stream\r\n"
+	altered := newTap(t, addr, func(b []byte) {
+		if i := strings.Index(string(b), sealedBytes); i >= 0 && i+len(sealedBytes)+90 < len(b) {
+			b[i+len(sealedBytes)+85]++
+		}
+	})
+	stripped := newTap(t, addr, func(b []byte) {
+		if i := strings.Index(string(b), "multipart/encrypted"); i >= 0 {
+			copy(b[i:], "application/soap+xm")
+		}
+	})
+	wantRefusedOver(t, config(altered), ReasonUnreachable, "not sealed by the other side")
+	wantRefusedOver(t, config(stripped), ReasonUnreachable, "without encryption")
+}
+
+// wantRefusedOver checks that no connection comes of it.
+func wantRefusedOver(t *testing.T, c WinRMConfig, reason Reason, says string) {
+	t.Helper()
+	conn, err := DialWinRM(t.Context(), c, selfAgent)
+	if err == nil {
+		_ = conn.Close()
+	}
+	var ce *ConnectError
+	if !errors.As(err, &ce) || ce.Reason != reason || !strings.Contains(ce.Error(), says) {
+		t.Fatalf("have %v, want %s with %q", err, reason, says)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"nodejoin/steps/transport/winrmtest"
@@ -15,7 +16,7 @@ func TestWinRMKerberos(t *testing.T) {
 	m := newWinRM(t)
 	m.place(t)
 	kdc := winrmtest.NewKDC(t, "Administrator", winrmPassword)
-	m.Keytab = kdc.Keytab
+	m.Keytab, m.Strict = kdc.Keytab, true
 	t.Setenv("KRB5_CONFIG", kdc.Conf)
 	tickets := kdc.Kinit(t, "Administrator", winrmPassword)
 	for name, tt := range map[string]struct {
@@ -75,4 +76,28 @@ func TestWinRMKerberos(t *testing.T) {
 	if b, err := os.ReadFile(tickets); err != nil || len(b) == 0 {
 		t.Errorf("the tickets of kinit are gone: %v", err)
 	}
+}
+
+// TestWinRMKerberosSealed: over HTTP the agent works by Kerberos, too, and nothing of what is asked and answered can
+// be read on the way, or changed.
+func TestWinRMKerberosSealed(t *testing.T) {
+	m := newHTTP(t)
+	kdc := winrmtest.NewKDC(t, "Administrator", winrmPassword)
+	m.Keytab = kdc.Keytab
+	t.Setenv("KRB5_CONFIG", kdc.Conf)
+	t.Setenv("KRB5CCNAME", "FILE:"+kdc.Kinit(t, "Administrator", winrmPassword))
+	config := func(p *tap) WinRMConfig {
+		c := m.config(p.addr)
+		c.Host, c.HTTP, c.Kerberos, c.PasswordEnv = "localhost", true, true, ""
+		return c
+	}
+	p := newTap(t, m.Addr, nil)
+	wantSealed(t, m, p, config(p))
+	wantUnaltered(t, m.Addr, config)
+	answer := "Negotiate "
+	wantRefusedOver(t, config(newTap(t, m.Addr, func(b []byte) { // it proves nothing
+		if i := strings.Index(string(b), answer); i >= 0 && len(b) > i+200 {
+			copy(b[i+len(answer)+100:], "AAAAAAAA")
+		}
+	})), ReasonAuth, "Kerberos")
 }

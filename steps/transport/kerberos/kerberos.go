@@ -3,17 +3,30 @@
 package kerberos
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/md5" //nolint:gosec // of channel bindings
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 
+	"github.com/jcmturner/gofork/encoding/asn1"
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/gssapi"
+	"github.com/jcmturner/gokrb5/v8/iana/chksumtype"
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
+	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/spnego"
+	"github.com/jcmturner/gokrb5/v8/types"
+
+	"nodejoin/steps/transport/sealed"
 )
 
 // Client is a user. Its requests to a KDC are bounded by some seconds for each KDC of the realm.
@@ -76,20 +89,98 @@ func fromCache(user string, conf *config.Config) (c *client.Client, err error) {
 	return c, nil
 }
 
-// Token is what logs a connection to the server in. It counts once.
-func (c *Client) Token() (token []byte, err error) {
+// Login is the login of one connection to the server.
+type Login struct {
+	Token []byte // for Negotiate (RFC 4559); it counts once
+
+	key           types.EncryptionKey
+	authenticator types.Authenticator
+}
+
+// Login begins a login. It counts only on a connection with these channel bindings, the MD5 of RFC 4121, 4.1.1.2;
+// nil = on any. With mutual the server answers with a proof that it has the keys of the service; see Finish.
+func (c *Client) Login(bindings []byte, mutual bool) (l *Login, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer caught(&err, "the KDC")
-	s := spnego.SPNEGOClient(c.of, c.service)
-	if err := s.AcquireCred(); err != nil {
+	if err := c.of.AffirmLogin(); err != nil {
 		return nil, err
 	}
-	t, err := s.InitSecContext()
+	ticket, key, err := c.of.GetServiceTicket(c.service)
 	if err != nil {
 		return nil, err
 	}
-	return t.Marshal()
+	l = &Login{key: key}
+	asked := uint32(gssapi.ContextFlagConf | gssapi.ContextFlagInteg)
+	if mutual {
+		asked |= gssapi.ContextFlagMutual | gssapi.ContextFlagReplay | gssapi.ContextFlagSequence
+	}
+	token, err := spnego.NewKRB5TokenAPREQ(c.of, ticket, key, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.authenticator, err = types.NewAuthenticator(c.of.Credentials.Domain(), c.of.Credentials.CName())
+	if err == nil {
+		err = l.authenticator.GenerateSeqNumberAndSubKey(key.KeyType, len(key.KeyValue))
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The library leaves the bindings out of this checksum.
+	sum := binary.LittleEndian.AppendUint32(nil, md5.Size)
+	sum = append(sum, append(bytes.Clone(bindings), make([]byte, md5.Size-len(bindings))...)...)
+	l.authenticator.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI,
+		Checksum: binary.LittleEndian.AppendUint32(sum, asked)}
+	if token.APReq, err = messages.NewAPReq(ticket, key, l.authenticator); err != nil {
+		return nil, err
+	}
+	if mutual {
+		types.SetFlag(&token.APReq.APOptions, flags.APOptionMutualRequired)
+	}
+	inner, err := token.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	begin := spnego.SPNEGOToken{Init: true, NegTokenInit: spnego.NegTokenInit{
+		MechTypes: []asn1.ObjectIdentifier{gssapi.OIDKRB5.OID()}, MechTokenBytes: inner}}
+	l.Token, err = begin.Marshal()
+	return l, err
+}
+
+// Finish checks the server's answer to a mutual login and returns the session that seals messages.
+func (l *Login) Finish(answer []byte) (s *sealed.Session, err error) {
+	defer caught(&err, "the machine")
+	var t spnego.SPNEGOToken
+	var inner spnego.KRB5Token
+	if err := t.Unmarshal(answer); err != nil {
+		return nil, err
+	}
+	if t.NegTokenResp.State() != spnego.NegStateAcceptCompleted || !t.Resp {
+		return nil, errors.New("the machine does not accept the login")
+	}
+	if err := inner.Unmarshal(t.NegTokenResp.ResponseToken); err != nil {
+		return nil, err
+	}
+	if !inner.IsAPRep() {
+		return nil, errors.New("the machine does not prove that it has the keys of the service")
+	}
+	plain, err := crypto.DecryptEncPart(inner.APRep.EncPart, l.key, keyusage.AP_REP_ENCPART)
+	if err != nil {
+		return nil, fmt.Errorf("the machine does not have the keys of the service: %w", err)
+	}
+	var part messages.EncAPRepPart
+	if err := part.Unmarshal(plain); err != nil {
+		return nil, err
+	}
+	if part.CTime.Unix() != l.authenticator.CTime.Unix() || part.Cusec != l.authenticator.Cusec {
+		return nil, errors.New("the machine answers another login")
+	}
+	agreed := sealed.Agreed{Key: part.Subkey, Acceptor: true, Client: uint32(l.authenticator.SeqNumber),
+		Server: uint32(part.SequenceNumber)}
+	if len(part.Subkey.KeyValue) == 0 {
+		agreed.Key, agreed.Acceptor = l.authenticator.SubKey, false
+	}
+	return sealed.Kerberos(agreed, sealed.Client)
 }
 
 // Close forgets the user.

@@ -47,8 +47,8 @@ type Server struct {
 	// Keytab is the file with the keys of a server that takes Kerberos, too; "" = it does not.
 	Keytab string
 
-	// Strict refuses logins by NTLM without the channel bindings of the server's certificate and a MIC, as WinRM does
-	// with Auth\CbtHardeningLevel Strict. Wrong bindings are always refused.
+	// Strict refuses logins without the channel bindings of the server's certificate, and those by NTLM without a MIC,
+	// as WinRM does with Auth\CbtHardeningLevel Strict. Wrong bindings are always refused.
 	Strict bool
 
 	// MaxShells is how many shells may be open; 0 = any number.
@@ -236,8 +236,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 	case err != nil || scheme != "Negotiate" && scheme != "NTLM":
 		return refuse("")
 	case scheme == "Negotiate" && s.Keytab != "" && !bytes.HasPrefix(token, []byte("NTLMSSP\x00")):
-		if l.done = kerberos(s.Keytab, s.User, token); !l.done {
+		answer, session, err := kerberos{s.User, s.Keytab, s.bound, s.Strict}.verify(token)
+		if l.done = err == nil; !l.done {
 			return refuse("")
+		}
+		if l.sealed = session; answer != nil {
+			w.Header().Set("WWW-Authenticate", scheme+" "+base64.StdEncoding.EncodeToString(answer))
 		}
 		return true
 	case l.ntlm.challenge == nil:
@@ -252,7 +256,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, l *login) bool {
 	if l.done = err == nil; !l.done {
 		return refuse("")
 	}
-	l.sealed, _ = sealed.New(token, s.Password, sealed.Server) // an error: not asked for
+	l.sealed, _ = sealed.NTLM(token, s.Password, sealed.Server) // an error: not asked for
 	return true
 }
 

@@ -58,6 +58,49 @@ func TestPywinrmSealed(t *testing.T) {
 	}
 }
 
+// sealing has Debian's pykerberos seal messages for pywinrm: it has the calls of MIT's GSS-API by other names.
+const sealing = `
+import base64, kerberos, struct
+def seal(context, text):
+    kerberos.authGSSClientWrapIov(context, base64.b64encode(text).decode(), 1)
+    token = base64.b64decode(kerberos.authGSSClientResponse(context))
+    at = 4 + struct.unpack('<i', token[:4])[0]
+    return token[at:], token[4:at]
+def unseal(context, covered, signature):
+    token = struct.pack('<i', len(signature)) + signature + covered
+    kerberos.authGSSClientUnwrapIov(context, base64.b64encode(token).decode())
+    return base64.b64decode(kerberos.authGSSClientResponse(context))
+kerberos.authGSSWinRMEncryptMessage, kerberos.authGSSWinRMDecryptMessage = seal, unseal
+`
+
+// TestPywinrmKerberos: pywinrm, with MIT's Kerberos, logs in and encrypts each message over HTTP, and opens the
+// answers.
+func TestPywinrmKerberos(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if exec.Command(python, "-c", "import winrm, kerberos").Run() != nil {
+		t.Skip("needs Debian's python3-winrm")
+	}
+	kdc := winrmtest.NewKDC(t, "Administrator", "pass-word")
+	home := t.TempDir()
+	s := winrmtest.NewHTTP(t, "Administrator", "pass-word", winrmtest.Cmd(home, home))
+	s.Keytab = kdc.Keytab
+	_, port, _ := strings.Cut(s.Addr, ":")
+	script, _, _ := strings.Cut(pywinrm, "try:")
+	script = strings.NewReplacer("https://", "http://", "transport='ntlm'",
+		"transport='kerberos', message_encryption=sys.argv[3]").Replace(script)
+	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "-c", sealing+script, "localhost:"+port, "",
+		"always")
+	cmd.Env = append(os.Environ(), "KRB5_CONFIG="+kdc.Conf,
+		"KRB5CCNAME=FILE:"+kdc.Kinit(t, "Administrator", "pass-word"))
+	out, err := cmd.CombinedOutput()
+	if want := "0\n0\nb\n1 True\n"; err != nil || strings.ReplaceAll(string(out), "\r", "") != want {
+		t.Errorf("%v\nhave:\n%s\nwant:\n%s", err, out, want)
+	}
+	if n := s.Shells(); n != 0 {
+		t.Errorf("%d shells are left", n)
+	}
+}
+
 // TestMasterzen: masterzen/winrm, a Go client in a module of its own, finds the same as pywinrm, and sends input. It
 // fetches modules, so it runs only where NODEJOIN_TEST_RELEASE is set.
 func TestMasterzen(t *testing.T) {

@@ -1,6 +1,5 @@
 // Package wsman runs commands on Windows machines by WS-Management (DMTF DSP0226) and its shells
-// (MS-WSMV), as winrs does: over HTTPS with NTLM or Kerberos, or over HTTP, sealed
-// by NTLM.
+// (MS-WSMV), as winrs does: over HTTPS with NTLM or Kerberos, or over HTTP, sealed by one of them.
 package wsman
 
 import (
@@ -22,6 +21,7 @@ import (
 
 	"github.com/Azure/go-ntlmssp"
 
+	"nodejoin/steps/transport/kerberos"
 	"nodejoin/steps/transport/sealed"
 )
 
@@ -31,11 +31,8 @@ type Config struct {
 	User     string // "user", `DOMAIN\user` or "user@domain"
 	Password string
 	// Kerberos logs connections in; nil = NTLM does, with the password. The client closes it.
-	Kerberos interface {
-		Token() ([]byte, error) // for one connection
-		Close()
-	}
-	// HTTP is WinRM without TLS: its messages are sealed by NTLM.
+	Kerberos *kerberos.Client
+	// HTTP is WinRM without TLS: its messages are sealed by what logs in.
 	HTTP bool
 	// Pin is the SHA-256 of the machine's certificate, lower-case hex; "" = CAs sign it for the host of Addr.
 	Pin string
@@ -235,11 +232,21 @@ func (c *Client) login(ctx context.Context, l *lane, header http.Header, body []
 		return 0, nil, fmt.Errorf("%w: the machine offers no Kerberos, but %q", ErrRefused,
 			strings.Join(header.Values("WWW-Authenticate"), ", "))
 	}
-	token, err := c.cfg.Kerberos.Token()
+	k, err := c.cfg.Kerberos.Login(channelBindings(l.peer), c.cfg.HTTP)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: Kerberos: %w", ErrRefused, err)
 	}
-	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(token))
+	status, reply, header, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(k.Token))
+	if err == nil && status == http.StatusOK && c.cfg.HTTP {
+		var raw []byte
+		answer, _ := challenge(header, scheme)
+		if raw, err = base64.StdEncoding.DecodeString(answer); err == nil {
+			l.sealed, err = k.Finish(raw)
+		}
+		if err != nil {
+			err = fmt.Errorf("%w: Kerberos: %w", ErrRefused, err)
+		}
+	}
 	return status, reply, err
 }
 
@@ -280,7 +287,7 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 	}
 	status, reply, _, err := l.post(ctx, c.url, body, scheme+" "+base64.StdEncoding.EncodeToString(answer))
 	if err == nil && status == http.StatusOK && c.cfg.HTTP {
-		l.sealed, err = sealed.New(answer, c.cfg.Password, sealed.Client)
+		l.sealed, err = sealed.NTLM(answer, c.cfg.Password, sealed.Client)
 	}
 	return status, reply, err
 }
