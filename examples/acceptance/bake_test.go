@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 )
 
@@ -97,6 +99,44 @@ func (b *linuxBed) bake(ctx context.Context, args []string) traces {
 	}
 	of.wantNowhere(ctx, b.t, b.machine)
 	return of[1:] // the copies have the secret by their own joins
+}
+
+// TestBakeLocally: nodejoin makes an image of the machine that it runs on. Apart from the plan, nothing of the machine
+// is on its disk then, and no note about the run.
+func TestBakeLocally(t *testing.T) {
+	ctx, cancel := bounded(t, 6*time.Minute)
+	defer cancel()
+	b := newLinuxBedOn(ctx, t, machine.Options{Name: "baked-lin", Systemd: true, Network: "10.89.9"},
+		controlplane.Options{})
+	plan := b.putLocalPlan("")
+	if out, err := b.machine.Run(ctx, "sh", "-c",
+		"rm -f /etc/ssh/ssh_host_* && ssh-keygen -q -t ed25519 -N '' -f "+sshHostKey); err != nil {
+		t.Fatal(out, err)
+	}
+	of := b.traces(ctx)
+	b.write("/etc/hostname", []byte("localhost\n"))
+	const notes = "/root/.local/state/nodejoin/history"
+	b.write(notes+"/plan/run.jsonl", []byte(b.name))
+	out, code := b.runLocally(ctx, "bake", "--auto-approve", plan)
+	if code != 1 || !strings.Contains(out, "notes about earlier runs") {
+		t.Fatalf("beside notes of earlier runs: exit code %d\n%s", code, out)
+	}
+	if out, err := b.machine.Run(ctx, "rm", "-r", notes); err != nil {
+		t.Fatal(out, err)
+	}
+	out, code = b.runLocally(ctx, "bake", "--auto-approve", plan)
+	if code != 0 || !strings.Contains(out, b.name+" is ready to be an image.") ||
+		!strings.Contains(out, "The plan and its values are on it") {
+		t.Fatalf("bake: exit code %d\n%s", code, out)
+	}
+	t.Logf("bake:\n%s", tail(out))
+	if err := os.RemoveAll(b.machine.Path(planDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.machine.PowerOff(ctx); err != nil {
+		t.Fatal(err)
+	}
+	of.wantNowhere(ctx, t, b.machine)
 }
 
 // traces are texts that copies of a machine must not have.

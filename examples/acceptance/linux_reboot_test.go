@@ -38,7 +38,7 @@ func TestLinuxLocalReboot(t *testing.T) {
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	before := b.snapshot()
-	plan := b.putLocalPlan()
+	plan := b.putLocalPlan(rebootStep)
 
 	b.rebootItself(ctx, plan)
 	if _, err := os.Stat(b.machine.Path("/etc/containerd")); !errors.Is(err, fs.ErrNotExist) {
@@ -94,13 +94,13 @@ func TestLinuxLocalReboot(t *testing.T) {
 	wantSame(t, before, after)
 }
 
-// putLocalPlan copies nodejoin and a plan for the machine itself to the machine, and returns the path of the
-// plan.
-func (b *linuxBed) putLocalPlan() string {
+// putLocalPlan copies nodejoin and a plan for the machine itself, with more steps, to the machine, and returns the
+// path of the plan.
+func (b *linuxBed) putLocalPlan(more string) string {
 	b.t.Helper()
 	kubeconfig := planDir + "/admin.kubeconfig"
 	plan := strings.ReplaceAll(b.head(), b.cluster.Kubeconfig,
-		kubeconfig) + b.linuxHostBy(`connection "local" {}`) + rebootStep
+		kubeconfig) + b.linuxHostBy(`connection "local" {}`) + more
 	if err := os.Mkdir(b.machine.Path(planDir), 0o700); err != nil {
 		b.t.Fatal(err)
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/holder"
 	"nodejoin/plan"
 	"nodejoin/steps"
@@ -66,6 +69,13 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if n.Connection.Type == "local" {
+		done, err := here(n.Name)
+		if err != nil {
+			return x.Failed(err)
+		}
+		defer done()
+	}
 	req := generalization(n)
 	part := image{n.Name}
 	if err := part.Prepare(ctx, l.Plan); err != nil {
@@ -96,6 +106,38 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	return err
 }
 
+// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done, and
+// earlier ones are an error. They have names and addresses.
+func here(node string) (done func(), err error) {
+	root, err := history.Root()
+	if err != nil {
+		return nil, err
+	}
+	switch earlier, err := os.ReadDir(root); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case len(earlier) > 0:
+		return nil, &steps.Error{Code: steps.CodeFailed, Summary: unfit,
+			Detail: node + " has notes about earlier runs of nodejoin (" + root + "); nothing was changed",
+			Remedy: "remove that folder and run bake again"}
+	}
+	dir, err := os.MkdirTemp("", "nodejoin-bake-")
+	if err != nil {
+		return nil, err
+	}
+	const variable = "XDG_STATE_HOME" // see history.Root
+	before, set := os.LookupEnv(variable)
+	return func() {
+		_ = os.RemoveAll(dir) // what is left is in the folder for temporary files
+		if _ = os.Unsetenv(variable); set {
+			_ = os.Setenv(variable, before)
+		}
+	}, os.Setenv(variable, dir)
+}
+
+// unfit is an error's summary.
+const unfit = "the machine is not fit to be an image"
+
 // generalize makes the machine of the one node fit to be copied. What is left of the machine is a failure.
 func (x *baking) generalize(ctx context.Context, p *plan.Compiled, req generalize.Request) (generalize.Reply, error) {
 	opt := x.Options(p, func(event.Event) {})
@@ -110,7 +152,7 @@ func (x *baking) generalize(ctx context.Context, p *plan.Compiled, req generaliz
 	case len(r.Left) == 0:
 		return r, nil
 	}
-	e := &steps.Error{Code: steps.CodeFailed, Summary: "the machine is not fit to be an image",
+	e := &steps.Error{Code: steps.CodeFailed, Summary: unfit,
 		Detail: req.Node + " has " + texts(r.Left),
 		Remedy: "remove that and run bake again, or bake a machine without it"}
 	if req.Check {
@@ -175,6 +217,9 @@ func (x *baking) result(n plan.Node, r generalize.Reply) {
 		x.Say("Removed: %s.", texts(r.Removed))
 	}
 	x.Say("Searched: %d files have no secret, key, certificate, token, name, id or address of it.", r.Files)
+	if n.Connection.Type == "local" {
+		x.Say("The plan and its values are on it, and were not searched. Remove them before the disk is copied.")
+	}
 	if n.OS == "windows" {
 		x.Say(`Run 'C:\Windows\System32\Sysprep\sysprep.exe /generalize /oobe /shutdown' on it, and copy its disk.`)
 		return

@@ -1,10 +1,16 @@
 package firstboot
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -95,5 +101,37 @@ func TestDivide(t *testing.T) {
 	n.Connection.SSH.Host = "127.0.0.1"
 	if diff := cmp.Diff([]string{"192.0.2.7"}, addresses(n)); diff != "" {
 		t.Errorf("every machine has a loopback address: %s", diff)
+	}
+}
+
+// TestHere: a bake of the machine that it runs on leaves no note about its run there, and does not begin beside
+// earlier ones.
+func TestHere(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	done, err := here("n-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	during, err := history.Root()
+	if err != nil || strings.HasPrefix(during, state) {
+		t.Errorf("the run is noted in %s: %v", during, err)
+	}
+	if err := os.MkdirAll(filepath.Join(during, "plan"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if _, err := os.Stat(during); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the note is left: %v", err)
+	}
+	root, err := history.Root()
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(root, "plan"), 0o700)
+	}
+	if err != nil || !strings.HasPrefix(root, state) {
+		t.Fatal(root, err)
+	}
+	if _, err := here("n-1"); err == nil || !strings.Contains(err.Error(), "not fit to be an image") {
+		t.Errorf("%v, want that earlier runs are refused", err)
 	}
 }
