@@ -148,8 +148,8 @@ func (x *bundleCommand) read(ctx context.Context, args []string) (*plan.Compiled
 func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compiled, files []string) error {
 	store := artifact.New(artifact.Options{Direct: true})
 	defer store.Close()
-	spool, err := os.MkdirTemp(filepath.Dir(x.out), ".nodejoin-bundle-*")
-	if err != nil {
+	spool := filepath.Join(filepath.Dir(x.out), ".nodejoin-bundle-"+filepath.Base(x.out))
+	if err := errors.Join(os.RemoveAll(spool), os.Mkdir(spool, 0o700)); err != nil { // a run that was killed left it
 		return err
 	}
 	defer func() { _ = os.RemoveAll(spool) }() // what stays is in the way of nothing

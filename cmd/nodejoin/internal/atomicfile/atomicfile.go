@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Write writes a file in one step: after a failure it has its old content. If name is a link, the file behind it is
 // written. What is there and is not a file, such as /dev/stdout or a pipe, is written into and stays.
-func Write(name string, data []byte, mode fs.FileMode) (err error) {
+func Write(name string, data []byte, mode fs.FileMode) error {
 	switch info, err := os.Stat(name); {
 	case err != nil || info.Mode().IsRegular():
 	case info.IsDir():
@@ -28,10 +27,22 @@ func Write(name string, data []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	sweep(filepath.Dir(name))
+	const tries = 5
+	for n := 1; ; n++ {
+		swept, err := replace(name, data, mode)
+		if !swept || n == tries {
+			return err
+		}
+	}
+}
+
+// replace writes a file in one step. swept reports that another run took the unfinished file for one that was left.
+func replace(name string, data []byte, mode fs.FileMode) (swept bool, err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), unfinished+"*")
 	if err != nil {
-		return err
+		return false, err
 	}
+	hold(tmp)
 	defer func() {
 		if err != nil {
 			_ = tmp.Close()
@@ -39,34 +50,29 @@ func Write(name string, data []byte, mode fs.FileMode) (err error) {
 		}
 	}()
 	if err := tmp.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
+		return false, err
 	}
 	if _, err := tmp.Write(data); err != nil {
-		return err
+		return false, err
 	}
 	if err := tmp.Sync(); err != nil {
-		return err
+		return false, err
 	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), name)
+	err = rename(tmp, name)
+	return errors.Is(err, fs.ErrNotExist), err
 }
 
-const (
-	unfinished = ".nodejoin-write-" // begins the name of a file that is being written
-	// leftoverAge is when such a file is of a run that was killed.
-	leftoverAge = time.Hour
-)
+// unfinished begins the name of a file that is being written.
+const unfinished = ".nodejoin-write-"
 
 // sweep removes what runs that were killed have left in a folder. Its failures do not matter.
 func sweep(dir string) {
 	list, _ := os.ReadDir(dir)
 	for _, e := range list {
-		info, err := e.Info()
-		if err == nil && strings.HasPrefix(e.Name(), unfinished) && info.Mode().IsRegular() &&
-			time.Since(info.ModTime()) > leftoverAge {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
+		if strings.HasPrefix(e.Name(), unfinished) && e.Type().IsRegular() {
+			if name := filepath.Join(dir, e.Name()); left(name) {
+				_ = os.Remove(name)
+			}
 		}
 	}
 }
