@@ -16,8 +16,8 @@ import (
 )
 
 // ownValues does in a copy of windows-ssh what its head tells the reader to do: it puts the
-// reader's values into example.joinvars, here a kubeconfig and a mirror of stand-ins with
-// their digests.
+// reader's values into example.joinvars, here a kubeconfig and a mirror of stand-ins. It
+// gives their digests as values, which a script of cmd/nodejoin takes from a lock.
 func ownValues(_ context.Context, dir string) error {
 	mirror := filepath.Join(dir, "mirror")
 	if err := os.Mkdir(mirror, 0o755); err != nil {
@@ -40,12 +40,12 @@ func ownValues(_ context.Context, dir string) error {
 		}
 		sums += fmt.Sprintf("  %s = \"%x\"\n", standIns[name], sha256.Sum256(text))
 	}
-	sums += "}"
+	sums += "}\n"
 	values, err := os.ReadFile("windows-ssh/example.joinvars")
 	if err != nil {
 		return err
 	}
-	values = regexp.MustCompile(`(?s)sha256 = \{.*?\n\}`).ReplaceAll(values, []byte(sums))
+	values = append(values, sums...)
 	values = regexp.MustCompile(`\nkubeconfig *=.*\n`).ReplaceAll(values, []byte("\nkubeconfig = \"kubeconfig\"\n"))
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "my.auto.joinvars"), values, 0o600),

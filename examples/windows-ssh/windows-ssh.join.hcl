@@ -1,6 +1,7 @@
 # Windows hosts join a real cluster over SSH. Copy example.joinvars, put your values
 # in, and:
 #
+#   nodejoin lock  --var-file my.joinvars examples/windows-ssh    note what the artifacts are
 #   nodejoin plan  --var-file my.joinvars examples/windows-ssh
 #   nodejoin apply --var-file my.joinvars examples/windows-ssh
 #
@@ -36,8 +37,9 @@ variable "mirror" {
 }
 
 variable "sha256" {
-  description = "digest of each artifact: kubernetes_node, containerd, cni_plugins, flannel_cni, flanneld"
+  description = "name of an artifact -> digest that it must have; nodejoin.lock.hcl has those of all"
   type        = map(string)
+  default     = {}
 }
 
 # How to log in. Empty lists leave it to ~/.ssh/config, ssh-agent and known_hosts.
@@ -81,14 +83,14 @@ network "flannel" {
 
 mirror { path = var.mirror }
 
-artifact "kubernetes_node" { sha256 = var.sha256["kubernetes_node"] }
-artifact "containerd" { sha256 = var.sha256["containerd"] }
+artifact "kubernetes_node" { sha256 = try(var.sha256["kubernetes_node"], null) }
+artifact "containerd" { sha256 = try(var.sha256["containerd"], null) }
 artifact "cni_plugins" {
   version = "1.9.1"
-  sha256  = var.sha256["cni_plugins"]
+  sha256  = try(var.sha256["cni_plugins"], null)
 }
-artifact "flannel_cni" { sha256 = var.sha256["flannel_cni"] }
-artifact "flanneld" { sha256 = var.sha256["flanneld"] }
+artifact "flannel_cni" { sha256 = try(var.sha256["flannel_cni"], null) }
+artifact "flanneld" { sha256 = try(var.sha256["flanneld"], null) }
 
 profile "windows" {
   os     = "windows"

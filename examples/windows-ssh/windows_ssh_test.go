@@ -1,4 +1,4 @@
-// Package windows_ssh_test compiles the plan for real hosts with its example variables.
+// Package windows_ssh_test compiles the plan for real hosts with its example variables, as lock does.
 package windows_ssh_test
 
 import (
@@ -35,7 +35,7 @@ func TestCompiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, diags := plan.Load(dir, plan.Options{Version: "0.1.0", VarFiles: []string{"example.joinvars"},
-		Vars: map[string]string{"kubeconfig": kubeconfig},
+		Vars: map[string]string{"kubeconfig": kubeconfig}, Locking: true,
 		Agent: func(_, _, connection string) (steps.Source, error) {
 			return steps.Source{File: filepath.Join(dir, "agent-for-"+connection), SHA256: strings.Repeat("0", 64)}, nil
 		}})
