@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 )
 
@@ -16,7 +17,8 @@ import (
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
-// while it is used; beside it lies a packed one (PackedSuffix). Of a release, there may be only that until Unpack.
+// while it is used; beside it lies a packed one (PackedSuffix). A release writes the packed one at Keep, and the
+// other at Unpack: most runs need neither, as the agent is on the machines already.
 // If the agent has to be built, that takes as long as the Go tool does, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
 	if !slices.Contains(Targets, os+"/"+arch) {
@@ -26,10 +28,11 @@ func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) 
 	if err != nil {
 		return "", "", err
 	}
-	p, err := embedded(os, arch)
+	digest, err := embeddedDigest(os, arch)
 	if err == nil {
-		path, err = keepPacked(dir, os, arch, p)
-		return path, p.Digest, err
+		path = filepath.Join(dir, fileName(os, arch, digest))
+		carry(path, func() (Packed, error) { return embedded(os, arch) })
+		return path, digest, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err

@@ -17,8 +17,14 @@ func embedded(os, arch string) (Packed, error) {
 	if err != nil {
 		return Packed{}, err
 	}
+	digest, err := embeddedDigest(os, arch)
+	return Packed{TGZ: tgz, Digest: digest}, err
+}
+
+// embeddedDigest is the sha256 of an embedded agent.
+func embeddedDigest(os, arch string) (string, error) {
 	digest, err := bin.ReadFile("bin/" + os + "-" + arch + ".sha256")
-	return Packed{TGZ: tgz, Digest: string(digest)}, err
+	return string(digest), err
 }
 
 // built: a release builds no agents.

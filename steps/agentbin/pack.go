@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -42,13 +41,44 @@ func (p Packed) unpack(write func(io.Reader) error) error {
 	return write(r)
 }
 
-// keepPacked stores an agent in the cache, packed. The path is where Unpack puts it.
-func keepPacked(dir, goos, goarch string, p Packed) (path string, err error) {
-	path = filepath.Join(dir, fileName(goos, goarch, p.Digest))
-	if holds(path+PackedSuffix, p.TGZ) {
-		return path, nil
+// unkept are the agents of this program that Get has named and that are not in the cache yet, as far as is known.
+var unkept = struct {
+	sync.Mutex
+	agents map[string]func() (Packed, error) // by path
+}{agents: map[string]func() (Packed, error){}}
+
+// carry notes where Keep gets an agent from.
+func carry(path string, get func() (Packed, error)) {
+	unkept.Lock()
+	defer unkept.Unlock()
+	unkept.agents[path] = get
+}
+
+// Keep makes sure that the packed agent is beside a path that Get returned.
+func Keep(path string) error {
+	unkept.Lock()
+	defer unkept.Unlock()
+	get := unkept.agents[path]
+	if get == nil {
+		return nil
 	}
-	return path, writeFile(path+PackedSuffix, bytes.NewReader(p.TGZ))
+	p, err := get()
+	if err != nil {
+		return err
+	}
+	if err := keepPacked(path, p); err != nil {
+		return err
+	}
+	delete(unkept.agents, path)
+	return nil
+}
+
+// keepPacked stores an agent beside a path in the cache, packed.
+func keepPacked(path string, p Packed) error {
+	if holds(path+PackedSuffix, p.TGZ) {
+		return nil
+	}
+	return writeFile(path+PackedSuffix, bytes.NewReader(p.TGZ))
 }
 
 // holds reports whether a file has this content. It does not hold the file in memory.
@@ -69,6 +99,9 @@ func holds(path string, content []byte) bool {
 
 // Size is the size, in bytes, of the agent at a path that Get returned, whether it is unpacked or not.
 func Size(path string) (int64, error) {
+	if err := Keep(path); err != nil {
+		return 0, err
+	}
 	f, err := os.Open(path + PackedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		fi, err := os.Stat(path)
@@ -108,6 +141,9 @@ type verifiedFile struct {
 // Unpack makes sure that the agent of this sha256 is at a path that Get returned: out of the packed one beside it,
 // unless it is there. An agent that has no packed one beside it stays as it is.
 func Unpack(path, sha256 string) error {
+	if err := Keep(path); err != nil {
+		return err
+	}
 	verified.Lock()
 	defer verified.Unlock()
 	now := func() (v verifiedFile) {

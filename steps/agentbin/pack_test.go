@@ -30,25 +30,33 @@ func tgz(t *testing.T, agent string) Packed {
 	return Packed{TGZ: out.Bytes(), Digest: hex.EncodeToString(sum[:])}
 }
 
-// TestUnpackWhenNeeded: an agent of a release is unpacked for what needs it, and not before. A damaged file is
-// replaced, and a damaged release refused.
+// carried is the path of an agent that a program carries.
+func carried(dir string, p Packed) string {
+	path := filepath.Join(dir, fileName("linux", "amd64", p.Digest))
+	carry(path, func() (Packed, error) { return p, nil })
+	return path
+}
+
+// TestUnpackWhenNeeded: an agent of a release is written and unpacked for what needs it, and not before. A damaged
+// file is replaced, and a damaged release refused.
 func TestUnpackWhenNeeded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	p := tgz(t, "the agent")
-	path, err := keepPacked(dir, "linux", "amd64", p)
-	if err != nil {
+	path := carried(dir, p)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v, want no agent before it is needed", err)
+	}
+	if err := Keep(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v, want no agent before it is needed", err)
+		t.Errorf("%v, want a packed agent only", err)
 	}
 	if n, err := Size(path); err != nil || n != int64(len("the agent")) {
 		t.Errorf("a packed agent of %d bytes, %v", n, err)
 	}
 	for _, damage := range []string{path, path, path + PackedSuffix} {
-		if path, err = keepPacked(dir, "linux", "amd64", p); err != nil {
-			t.Fatal(err)
-		}
+		path = carried(dir, p) // as the next run does
 		if err := Unpack(path, p.Digest); err != nil {
 			t.Fatal(err)
 		}
@@ -64,9 +72,7 @@ func TestUnpackWhenNeeded(t *testing.T) {
 	}
 	other := tgz(t, "another agent")
 	other.Digest = p.Digest
-	if path, err = keepPacked(t.TempDir(), "linux", "amd64", other); err != nil {
-		t.Fatal(err)
-	}
+	path = carried(t.TempDir(), other)
 	if err := Unpack(path, p.Digest); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%v, want that it is damaged", err)
 	}
@@ -86,10 +92,7 @@ func TestUnpackWhenNeeded(t *testing.T) {
 // TestUnpackOnce: of many hosts that need an agent at once, the first unpacks it, and the others do not touch it.
 func TestUnpackOnce(t *testing.T) {
 	p := tgz(t, "the agent")
-	path, err := keepPacked(t.TempDir(), "linux", "amd64", p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := carried(t.TempDir(), p)
 	var all sync.WaitGroup
 	found := make([]os.FileInfo, 8)
 	for i := range found {

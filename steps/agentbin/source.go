@@ -182,7 +182,8 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", err
 	}
-	if path, err = keepPacked(s.cache, goos, goarch, p); err != nil {
+	path = filepath.Join(s.cache, fileName(goos, goarch, p.Digest))
+	if err = keepPacked(path, p); err != nil {
 		return "", "", err
 	}
 	if err = Unpack(path, p.Digest); err != nil {

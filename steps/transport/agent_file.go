@@ -73,9 +73,12 @@ type agentFile struct {
 // open opens the agent on the controller; with agentbin.PackedSuffix it is the packed one. size is in bytes.
 func (a agentFile) open(suffix string) (f *os.File, size int64, err error) {
 	if suffix == "" {
-		if err := agentbin.Unpack(a.local, a.digest); err != nil {
-			return nil, 0, err
-		}
+		err = agentbin.Unpack(a.local, a.digest)
+	} else {
+		err = agentbin.Keep(a.local)
+	}
+	if err != nil {
+		return nil, 0, err
 	}
 	if f, err = os.Open(a.local + suffix); err != nil {
 		return nil, 0, err
