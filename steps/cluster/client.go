@@ -20,6 +20,7 @@ type client struct {
 	any   rest.Interface // objects of any kind, by path
 	kinds served
 	nodes nodeList
+	held  heldLeases
 	asks  asks
 	// config is that of connections that are upgraded to streams.
 	config *rest.Config

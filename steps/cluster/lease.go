@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,32 +17,76 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// TakeLease reads the Lease and creates or updates it; its resource version prevents overwriting a concurrent
-// writer.
+// heldLeases are the Leases that this client has written and not released, as it wrote them, by name: they are renewed
+// and released without being read. Their resource versions prevent overwriting a concurrent writer.
+type heldLeases struct {
+	mu   sync.Mutex
+	list map[string]*coordinationv1.Lease
+}
+
+// take returns a Lease, and forgets it.
+func (h *heldLeases) take(name string) *coordinationv1.Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.list[name]
+	delete(h.list, name)
+	return l
+}
+
+func (h *heldLeases) keep(l *coordinationv1.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.list == nil {
+		h.list = map[string]*coordinationv1.Lease{}
+	}
+	h.list[l.Name] = l
+}
+
+// TakeLease creates the Lease, or writes over what this client has written. Where either fails, it reads the Lease and
+// creates or updates it; its resource version prevents overwriting a concurrent writer.
 func (k *client) TakeLease(ctx context.Context, want kube.Lease, from string) (before kube.Lease, err error) {
 	leases := k.coord.Leases(metav1.NamespaceSystem)
-	again := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err = retry.OnError(conflictPace, again, func() error {
+	again := func(err error) bool {
+		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errEnded)
+	}
+	have := k.held.take(want.Name)
+	if have != nil && leaseOf(have).Holder != want.Holder {
+		have = nil // it may be another's by now
+	}
+	absent := have == nil
+	err = retry.OnError(conflictPace, again, func() (err error) {
+		read := have == nil && !absent
+		if read {
+			have, err = leases.Get(ctx, want.Name, metav1.GetOptions{})
+			absent = apierrors.IsNotFound(err) && !isForeign(err)
+		}
 		before = kube.Lease{}
-		have, err := leases.Get(ctx, want.Name, metav1.GetOptions{})
+		var l *coordinationv1.Lease
 		switch {
-		case apierrors.IsNotFound(err) && !isForeign(err):
+		case absent:
 			fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: want.Name}}
 			fill(fresh, want, true)
-			_, err := leases.Create(ctx, fresh, metav1.CreateOptions{FieldManager: k.manager})
-			return err
+			l, err = leases.Create(ctx, fresh, metav1.CreateOptions{FieldManager: k.manager})
 		case err != nil:
 			return err
+		default:
+			found := leaseOf(have)
+			if found.Holder != want.Holder {
+				before = found
+			}
+			if found.Taken(want, from, time.Now()) {
+				return kube.ErrHeld
+			}
+			fill(have, want, found.Holder != want.Holder)
+			l, err = leases.Update(ctx, have, metav1.UpdateOptions{FieldManager: k.manager})
+			if apierrors.IsNotFound(err) && !isForeign(err) {
+				err = fmt.Errorf("%w: %w", errEnded, err)
+			}
 		}
-		l := leaseOf(have)
-		if l.Holder != want.Holder {
-			before = l
+		have, absent = nil, false // the next attempt reads
+		if err == nil {
+			k.held.keep(l)
 		}
-		if l.Taken(want, from, time.Now()) {
-			return kube.ErrHeld
-		}
-		fill(have, want, l.Holder != want.Holder)
-		_, err = leases.Update(ctx, have, metav1.UpdateOptions{FieldManager: k.manager})
 		return err
 	})
 	if errors.Is(err, kube.ErrHeld) {
@@ -48,6 +94,9 @@ func (k *client) TakeLease(ctx context.Context, want kube.Lease, from string) (b
 	}
 	return before, k.fail(ctx, "taking the Lease "+want.Name, err)
 }
+
+// errEnded is the error of a Lease that somebody has deleted since it was written or read.
+var errEnded = errors.New("the Lease has been deleted")
 
 // Leases lists the Leases whose names begin with prefix.
 func (k *client) Leases(ctx context.Context, prefix string) (out []kube.Lease, err error) {
@@ -64,19 +113,26 @@ func (k *client) Leases(ctx context.Context, prefix string) (out []kube.Lease, e
 	return out, nil
 }
 
-// ReleaseLease deletes exactly the Lease that it has read.
+// ReleaseLease deletes exactly the Lease that this client wrote last, or has read.
 func (k *client) ReleaseLease(ctx context.Context, name, holder string) error {
 	leases := k.coord.Leases(metav1.NamespaceSystem)
-	err := retryConflict(func() error {
-		have, err := leases.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && !isForeign(err) || err == nil && leaseOf(have).Holder != holder {
-			return nil
+	have := k.held.take(name)
+	if have != nil && leaseOf(have).Holder != holder {
+		have = nil
+	}
+	err := retryConflict(func() (err error) {
+		if have == nil {
+			have, err = leases.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) && !isForeign(err) || err == nil && leaseOf(have).Holder != holder {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		err = leases.Delete(ctx, name,
-			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}})
+		o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}}
+		have = nil // the next attempt reads
+		err = leases.Delete(ctx, name, o)
 		if apierrors.IsNotFound(err) && !isForeign(err) {
 			return nil
 		}

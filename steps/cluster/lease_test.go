@@ -19,8 +19,10 @@ import (
 func TestLease(t *testing.T) {
 	var have *coordinationv1.Lease
 	conflicts, writes := 0, 0
+	var asked []string // methods of requests
 	a, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		const path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+		asked = append(asked, r.Method)
 		if r.URL.Path != path && r.URL.Path != path+"/nodejoin-x" {
 			t.Errorf("asked for %s", r.URL.Path)
 		}
@@ -36,6 +38,15 @@ func TestLease(t *testing.T) {
 				return
 			}
 		case http.MethodDelete:
+			if have == nil {
+				status(w, 404, metav1.StatusReasonNotFound, "no")
+				return
+			}
+			var o metav1.DeleteOptions
+			if err := json.NewDecoder(r.Body).Decode(&o); err != nil || *o.Preconditions.ResourceVersion != have.ResourceVersion {
+				status(w, 409, metav1.StatusReasonConflict, "the precondition failed")
+				return
+			}
 			have = nil
 			reply(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Success"})
 			return
@@ -45,8 +56,16 @@ func TestLease(t *testing.T) {
 			if err := json.NewDecoder(r.Body).Decode(&l); err != nil {
 				t.Error(err)
 			}
-			if have != nil && l.ResourceVersion != have.ResourceVersion {
-				t.Errorf("written over %q with %q", have.ResourceVersion, l.ResourceVersion)
+			switch {
+			case have != nil && r.Method == http.MethodPost:
+				status(w, 409, metav1.StatusReasonAlreadyExists, "there is one")
+				return
+			case have == nil && r.Method == http.MethodPut:
+				status(w, 404, metav1.StatusReasonNotFound, "no")
+				return
+			case have != nil && l.ResourceVersion != have.ResourceVersion:
+				status(w, 409, metav1.StatusReasonConflict, "the object has been modified")
+				return
 			}
 			l.TypeMeta, l.ResourceVersion, l.UID = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"},
 				strings.Repeat("i", writes), "u"
@@ -73,23 +92,60 @@ func TestLease(t *testing.T) {
 			t.Errorf("%s: it is %+v", what, have)
 		}
 	}
+	requests := func(what, want string) {
+		t.Helper()
+		if have := strings.Join(asked, " "); have != want {
+			t.Errorf("%s: asked %s, want %s", what, have, want)
+		}
+		asked = nil
+	}
 	take("made", "1", "", "", nil)
 	take("renewed", "1", "", "", nil)
+	requests("its own Lease", "POST PUT")
 	take("another's", "2", "", "1", kube.ErrHeld)
+	requests("another's", "POST GET")
 	conflicts = 2
 	take("of one that is gone, after conflicts", "2", "1", "1", nil)
+	requests("after conflicts", "POST GET PUT GET PUT")
 	old := metav1.NewMicroTime(now.Add(-61 * time.Second))
 	have.Spec.RenewTime = &old
 	take("run out", "3", "", "2", nil)
-	if err := a.ReleaseLease(ctx, "nodejoin-x", "2"); err != nil || have == nil {
-		t.Errorf("released another's: %v, %v", have, err)
+	requests("run out", "POST GET PUT")
+	release := func(holder string) {
+		t.Helper()
+		if err := a.ReleaseLease(ctx, "nodejoin-x", holder); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := a.ReleaseLease(ctx, "nodejoin-x", "3"); err != nil || have != nil {
-		t.Errorf("released: %v, %v", have, err)
+	if release("2"); have == nil {
+		t.Error("another's was released")
 	}
-	if err := a.ReleaseLease(ctx, "nodejoin-x", "3"); err != nil {
-		t.Errorf("absent: %v", err)
+	take("once more", "3", "", "", nil)
+	asked = nil
+	if release("3"); have != nil {
+		t.Errorf("not released: %v", have)
 	}
+	requests("its own", "DELETE")
+	release("3")
+	requests("absent", "GET")
+	take("made", "4", "", "", nil)
+	have.ResourceVersion = "of another writer"
+	asked = nil
+	take("renewed after somebody has written it", "4", "", "", nil)
+	requests("written by others", "PUT GET PUT")
+	have.ResourceVersion = "of another writer"
+	asked = nil
+	if release("4"); have != nil {
+		t.Errorf("not released: %v", have)
+	}
+	requests("written by others", "DELETE GET DELETE")
+	take("made", "5", "", "", nil)
+	have, asked = nil, nil
+	take("after somebody has deleted it", "5", "", "", nil)
+	requests("deleted by others", "PUT GET POST")
+	have, asked = nil, nil
+	release("5")
+	requests("deleted by others", "DELETE")
 }
 
 // A forbidden Lease is not reported as held.

@@ -19,8 +19,9 @@ const (
 	watchFor = 15 * time.Second
 )
 
-// nodeList serves the Nodes of a run over many machines: from one list, which a watch keeps current. It also knows
-// which Nodes are not there yet. A Node that this run writes is read by itself until the list has what was written.
+// nodeList serves the Nodes of a run over many machines: from one list, which a watch and the answers to this run's
+// own writes keep current. It also knows which Nodes are not there yet. A Node of which a write has no such answer is
+// read by itself until the list has what was written.
 // Without the right to watch, each Node is read by itself.
 type nodeList struct {
 	// all lists the Nodes, changes watches them from a version of the list on, and nodeOf is one of them.
@@ -135,10 +136,19 @@ func (l *nodeList) write(name string) (done func(n *corev1.Node, err error)) {
 		case n.ResourceVersion == "":
 			return // nothing had to be written
 		}
-		if order, err := resourceversion.CompareResourceVersion(n.ResourceVersion, w.version); err != nil || order > 0 {
+		if newer(n.ResourceVersion, w.version) {
 			w.version = n.ResourceVersion
 		}
+		if have, listed := l.have[name]; listed && newer(n.ResourceVersion, have.version) {
+			l.have[name] = listedNode{l.nodeOf(n), n.ResourceVersion}
+		}
 	}
+}
+
+// newer reports whether a version is newer than another, or cannot be compared with it.
+func newer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil || order > 0
 }
 
 // list lists the Nodes and begins to watch them.
@@ -191,12 +201,13 @@ func (l *nodeList) take(w watch.Interface, version string) (last string, ok bool
 		}
 		version = n.ResourceVersion
 		l.mu.Lock()
-		switch e.Type {
-		case watch.Added, watch.Modified:
-			l.have[n.Name] = listedNode{l.nodeOf(n), n.ResourceVersion}
-		case watch.Deleted:
+		have, listed := l.have[n.Name]
+		switch known := listed && !newer(n.ResourceVersion, have.version); { // by the answer to a write
+		case known, e.Type == watch.Bookmark, e.Type == watch.Error:
+		case e.Type == watch.Deleted:
 			delete(l.have, n.Name)
-		case watch.Bookmark, watch.Error:
+		default:
+			l.have[n.Name] = listedNode{l.nodeOf(n), n.ResourceVersion}
 		}
 		l.mu.Unlock()
 	}

@@ -56,10 +56,10 @@ func (n *NodeJoined) diffs(have kube.Node) []steps.Diff {
 // Apply ends the cordon last: a run that is killed on the way there is finished by the
 // next one, as the Node still says that it is cordoned by nodejoin.
 func (n *NodeJoined) Apply(ctx context.Context, a kube.API, e *steps.Env, c steps.Change) (steps.Outcome, error) {
-	if err := a.SetAnnotations(ctx, e.Node, map[string]string{kube.PlanOf: n.Plan}, nil); err != nil {
-		return steps.Outcome{}, nodeAbsent(e.Node, err)
-	}
 	node, err := a.Node(ctx, e.Node)
+	if err == nil && node.Annotations[kube.PlanOf] != n.Plan {
+		err = a.SetAnnotations(ctx, e.Node, map[string]string{kube.PlanOf: n.Plan}, nil)
+	}
 	if err != nil {
 		return steps.Outcome{}, nodeAbsent(e.Node, err)
 	}
