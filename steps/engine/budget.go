@@ -111,38 +111,72 @@ func (b budget) slot(ctx context.Context, h *hostRun) (slot kube.Lease, why stri
 	}
 }
 
-// try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run.
+// try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run. A host that
+// follows one that has begun takes the slot that was free then, and reads the Leases once.
 func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, why string) {
-	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
-	if err != nil {
-		return nil, "", "cannot read the slots of the rollout: " + steps.AsError(err).Error()
+	list, of := b.seen.last()
+	if of {
+		slot, why = b.take(ctx, list, h.node.Name)
 	}
-	if why = b.stopped(list); why != "" {
+	if slot == nil && why == "" {
+		if list, why = b.leases(ctx); why == "" {
+			why = b.stopped(list)
+		}
+		if why == "" {
+			slot, why = b.take(ctx, list, h.node.Name)
+		}
+	}
+	switch {
+	case why != "":
 		return nil, "", why
-	}
-	if slot, err = b.take(ctx, list, h.node.Name); err != nil {
-		return nil, "", "cannot take a slot of the rollout: " + steps.AsError(err).Error()
-	}
-	if slot == nil {
+	case slot == nil:
+		b.seen.forget()
 		return nil, "all slots of the rollout are taken: " + strings.Join(b.working(list, ""), ", "), ""
 	}
-	others, out, err := b.others(ctx, h, slot.Name, b.api.OutOfService)
-	if err == nil && len(others) == 0 && len(out) >= b.limit.MaxUnavailable {
-		// This would end the run, and a watch may be late.
-		others, out, err = b.others(ctx, h, slot.Name, b.api.Nodes)
-	}
-	if err == nil && (h.out() || len(others)+len(out) < b.limit.MaxUnavailable) {
+	if waits, why = b.room(ctx, h, slot.Name); waits+why == "" {
 		return slot, "", ""
 	}
+	b.seen.forget()
 	b.release(ctx, *slot)
+	return nil, waits, why
+}
+
+// room reports what keeps the host, whose slot is own, from beginning; see try.
+func (b budget) room(ctx context.Context, h *hostRun, own string) (waits, why string) {
+	list, why := b.leases(ctx)
+	if why == "" {
+		why = b.stopped(list)
+	}
+	if why != "" {
+		return "", why
+	}
+	others := b.working(list, own)
+	out, err := b.out(ctx, h, others, b.api.OutOfService)
+	if err == nil && len(others) == 0 && len(out) >= b.limit.MaxUnavailable {
+		// This would end the run, and a watch may be late.
+		out, err = b.out(ctx, h, others, b.api.Nodes)
+	}
 	switch {
 	case err != nil:
-		return nil, "", "cannot read which Nodes are out of service: " + steps.AsError(err).Error()
+		return "", "cannot read which Nodes are out of service: " + steps.AsError(err).Error()
+	case h.out() || len(others)+len(out) < b.limit.MaxUnavailable:
+		return "", ""
 	case len(others) > 0:
-		return nil, "the limit of Nodes out of service is reached: " + strings.Join(append(others, out...), ", "), ""
+		return "the limit of Nodes out of service is reached: " + strings.Join(append(others, out...), ", "), ""
 	}
-	return nil, "", fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", b.limit.MaxUnavailable,
+	return "", fmt.Sprintf("the rollout may have %d %s out of service, and %s out already", b.limit.MaxUnavailable,
 		plural(b.limit.MaxUnavailable, "Node"), fewNames(out))
+}
+
+// leases reads the plan's Leases.
+func (b budget) leases(ctx context.Context) (list []kube.Lease, why string) {
+	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
+	if err != nil {
+		b.seen.forget()
+		return nil, "cannot read the slots of the rollout: " + steps.AsError(err).Error()
+	}
+	b.seen.keep(list)
+	return list, ""
 }
 
 // stopped says why no further host begins, if that is so because hosts of other shards have failed.
@@ -156,8 +190,8 @@ func (b budget) stopped(list []kube.Lease) string {
 }
 
 // take takes the slot that the node has from a run that died, or that this run could not release, or else the first
-// that nobody has; nil = there is none. list has the plan's Leases.
-func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube.Lease, error) {
+// that nobody has; nil = there is none, or why says why. list has the plan's Leases.
+func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot *kube.Lease, why string) {
 	holder := b.opt.Holder.Run + " " + node
 	own, from := "", "" // its slot, and who has it
 	var free []string
@@ -178,13 +212,13 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (*kube
 		l := kube.Lease{Name: name, Note: node, Holder: holder, Duration: leaseFor, Renewed: time.Now()}
 		_, err := b.api.TakeLease(ctx, l, from)
 		if err == nil {
-			return &l, nil
+			return &l, ""
 		}
 		if !errors.Is(err, kube.ErrHeld) {
-			return nil, err
+			return nil, "cannot take a slot of the rollout: " + steps.AsError(err).Error()
 		}
 	}
-	return nil, nil
+	return nil, ""
 }
 
 // works reports whether the run that has a slot has the Lease of another shard, too. A node is of one shard, and this
@@ -196,25 +230,16 @@ func (b budget) works(list []kube.Lease, slot kube.Lease) bool {
 	})
 }
 
-// others are the Nodes in other slots than own, and those of the plan that are out of service without one.
-func (b budget) others(ctx context.Context, h *hostRun, own string,
-	among func(context.Context) ([]kube.Node, error)) (working, out []string, err error) {
-	list, err := b.api.Leases(ctx, leaseName(b.planName())+slotMark)
-	if err != nil {
-		return nil, nil, err
-	}
-	working = b.working(list, own)
+// out are the Nodes of the plan that are out of service and have no slot.
+func (b budget) out(ctx context.Context, h *hostRun, working []string,
+	among func(context.Context) ([]kube.Node, error)) (names []string, err error) {
 	nodes, err := among(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, n := range nodes {
-		if n.Annotations[kube.PlanOf] == b.planName() && n.Out() && !h.is(n.Name) &&
-			!slices.Contains(working, n.Name) {
-			out = append(out, n.Name)
+		if n.Annotations[kube.PlanOf] == b.planName() && n.Out() && !h.is(n.Name) && !slices.Contains(working, n.Name) {
+			names = append(names, n.Name)
 		}
 	}
-	return working, out, nil
+	return names, err
 }
 
 // working are the nodes in slots, without that of the slot called own.
@@ -254,7 +279,9 @@ func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
 	l := kube.Lease{Name: leaseName(b.planName()) + failedMark + node, Holder: b.group(), Note: node,
 		Duration: b.failureFor(), Renewed: time.Now()}
 	if !failed {
-		b.release(ctx, l)
+		if list, ok := b.seen.last(); !ok || slices.ContainsFunc(list, func(o kube.Lease) bool { return o.Name == l.Name }) {
+			b.release(ctx, l)
+		}
 		return
 	}
 	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)

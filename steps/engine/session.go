@@ -25,6 +25,7 @@ type Session struct {
 	emitM sync.Mutex
 	hosts []*hostRun
 	slots *slots
+	seen  seenLeases
 
 	openOnce sync.Once
 	api      kube.API

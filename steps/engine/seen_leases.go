@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"sync"
+
+	"nodejoin/steps/kube"
+)
+
+// seenLeases are the plan's Leases as the run has read them last.
+type seenLeases struct {
+	mu   sync.Mutex
+	list []kube.Lease
+	ok   bool // they were read, and show a free slot as far as is known
+}
+
+func (s *seenLeases) last() (list []kube.Lease, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list, s.ok
+}
+
+func (s *seenLeases) keep(list []kube.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list, s.ok = list, true
+}
+
+func (s *seenLeases) forget() { // a host waits for what they do not show
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list, s.ok = nil, false
+}
