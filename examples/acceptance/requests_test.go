@@ -52,7 +52,7 @@ func TestRequestsOfManyHosts(t *testing.T) {
 		{"drift", []string{"status", dir, "--detailed-exitcode"}, ofRun + hosts, 2},
 		{"repair", []string{"apply", dir, "--auto-approve", "--display", "plain"}, 2*ofRun + 3*hosts, 0},
 		{"change of a shard", []string{"apply", dir, "--shard", "1/1", "--auto-approve", "--display", "plain"},
-			2*ofRun + 20*hosts, 0},
+			2*ofRun + 14*hosts, 0},
 	} {
 		if run.name == "change of a shard" {
 			run.args[1] = h.plan(c, hosts, 101, 16)
