@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,31 +15,6 @@ import (
 
 	"nodejoin/steps/kube"
 )
-
-// heldLeases are the Leases that this client has written and not released, as it wrote them, by name: they are renewed
-// and released without being read. Their resource versions prevent overwriting a concurrent writer.
-type heldLeases struct {
-	mu   sync.Mutex
-	list map[string]*coordinationv1.Lease
-}
-
-// take returns a Lease, and forgets it.
-func (h *heldLeases) take(name string) *coordinationv1.Lease {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l := h.list[name]
-	delete(h.list, name)
-	return l
-}
-
-func (h *heldLeases) keep(l *coordinationv1.Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.list == nil {
-		h.list = map[string]*coordinationv1.Lease{}
-	}
-	h.list[l.Name] = l
-}
 
 // TakeLease creates the Lease, or writes over what this client has written. Where either fails, it reads the Lease and
 // creates or updates it; its resource version prevents overwriting a concurrent writer.
@@ -130,9 +104,9 @@ func (k *client) ReleaseLease(ctx context.Context, name, holder string) error {
 				return err
 			}
 		}
-		o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}}
+		only := metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}
 		have = nil // the next attempt reads
-		err = leases.Delete(ctx, name, o)
+		err = leases.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &only})
 		if apierrors.IsNotFound(err) && !isForeign(err) {
 			return nil
 		}

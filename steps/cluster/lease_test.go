@@ -43,7 +43,8 @@ func TestLease(t *testing.T) {
 				return
 			}
 			var o metav1.DeleteOptions
-			if err := json.NewDecoder(r.Body).Decode(&o); err != nil || *o.Preconditions.ResourceVersion != have.ResourceVersion {
+			err := json.NewDecoder(r.Body).Decode(&o)
+			if err != nil || *o.Preconditions.ResourceVersion != have.ResourceVersion {
 				status(w, 409, metav1.StatusReasonConflict, "the precondition failed")
 				return
 			}

@@ -111,8 +111,8 @@ func (b budget) slot(ctx context.Context, h *hostRun) (slot kube.Lease, why stri
 	}
 }
 
-// try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run. A host that
-// follows one that has begun takes the slot that was free then, and reads the Leases once.
+// try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run. After one
+// that has begun, a host takes a slot that was free then, and so reads the Leases once.
 func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, why string) {
 	list, of := b.seen.last()
 	if of {
@@ -279,7 +279,8 @@ func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
 	l := kube.Lease{Name: leaseName(b.planName()) + failedMark + node, Holder: b.group(), Note: node,
 		Duration: b.failureFor(), Renewed: time.Now()}
 	if !failed {
-		if list, ok := b.seen.last(); !ok || slices.ContainsFunc(list, func(o kube.Lease) bool { return o.Name == l.Name }) {
+		list, known := b.seen.last()
+		if !known || slices.ContainsFunc(list, func(o kube.Lease) bool { return o.Name == l.Name }) {
 			b.release(ctx, l)
 		}
 		return
