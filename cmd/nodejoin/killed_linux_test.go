@@ -316,9 +316,9 @@ func (w *watched) stopped(tid int, by syscall.Signal) int {
 	switch by {
 	case syscall.SIGTRAP, syscall.SIGSTOP: // a new program or thread
 		return 0
+	case syscall.SIGTRAP | 0x80: // PTRACE_O_TRACESYSGOOD
 	default:
 		return int(by)
-	case syscall.SIGTRAP | 0x80: // PTRACE_O_TRACESYSGOOD
 	}
 	if w.killed || !w.changes(tid) {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -59,7 +60,7 @@ func cmdPipeline(ts *testscript.TestScript, neg bool, args []string) {
 func github(ts *testscript.TestScript, text []byte, job string) (failed error) {
 	var p pipeline
 	ts.Check(yaml.Unmarshal(text, &p))
-	steps := append(p.Jobs[job].Steps, p.Runs.Steps...)
+	steps := slices.Concat(p.Jobs[job].Steps, p.Runs.Steps)
 	if len(steps) == 0 {
 		ts.Fatalf("there is no job %s", job)
 	}

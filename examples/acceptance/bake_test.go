@@ -121,8 +121,8 @@ func TestBakeLocally(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "notes about earlier runs") {
 		t.Fatalf("beside notes of earlier runs: exit code %d\n%s", code, out)
 	}
-	if out, err := b.machine.Run(ctx, "rm", "-r", notes); err != nil {
-		t.Fatal(out, err)
+	if said, err := b.machine.Run(ctx, "rm", "-r", notes); err != nil {
+		t.Fatal(said, err)
 	}
 	out, code = b.runLocally(ctx, "bake", "--auto-approve", plan)
 	if code != 0 || !strings.Contains(out, b.name+" is ready to be an image.") ||

@@ -35,8 +35,8 @@ func (s *Session) Turn(ctx context.Context, look func() string) (end func(contex
 	b.look = look
 	w := &wave{budget: b, limits: s.plan.Rollout.Limits}
 	stopped := func() string {
-		if why := look(); why != "" {
-			return why
+		if ended := look(); ended != "" {
+			return ended
 		}
 		list, err := s.api.Leases(ctx, leaseName(s.planName())+".")
 		if err != nil {

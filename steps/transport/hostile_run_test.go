@@ -212,7 +212,7 @@ func (r *hostileRun) run(ctx context.Context) {
 		}
 	}
 	switch r.lie.on {
-	case "leave_check", "leave", "forget":
+	case "leave_check", "leave", "forget", "lock": // an apply takes the lock in its own call
 		o := engine.LeaveOptions{WithoutCluster: true}
 		s.Check(ctx)
 		s.Apply(ctx)
@@ -246,7 +246,7 @@ func (r *hostileRun) run(ctx context.Context) {
 			note(i, h.Err)
 		}
 		r.seen = append(r.seen, out)
-	case "pause", "lock": // an apply takes the lock in its own call
+	case "pause":
 		out := s.Pause(ctx, nil)
 		for i, h := range out {
 			note(i, h.Err)

@@ -118,7 +118,7 @@ func TestIgnitionUnit(t *testing.T) {
 				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(name, []byte(content), 0o700); err != nil { //nolint:gosec // programs
+				if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
