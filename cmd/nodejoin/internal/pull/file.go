@@ -99,7 +99,10 @@ func (f *File) check() error {
 			return fmt.Errorf("jitter is %q; it must be a time such as \"10m\", at most %v", f.Jitter, maxJitter)
 		}
 	}
-	_, err := f.source()
+	s, err := f.source()
+	if err == nil && s.File != "" && f.Login != "" {
+		return errors.New("login is for a source on a server, and source is a path")
+	}
 	return err
 }
 

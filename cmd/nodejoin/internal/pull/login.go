@@ -32,7 +32,7 @@ func (f *File) withLogin(ctx context.Context) (context.Context, error) {
 	}
 	u, err := url.Parse(f.Source)
 	if err != nil || u.Host == "" {
-		return nil, errors.New("login is for a source on a server, and this one is not")
+		return nil, &ownError{errors.New("login is for a source on a server, and this one is not")}
 	}
 	return steps.WithLogins(ctx, []steps.Login{{Server: u.Host, Username: l.Username, Password: l.Password,
 		Token: l.Token}}), nil

@@ -336,6 +336,7 @@ func TestFollowFile(t *testing.T) {
 		"jitter is \"7h\"":                      func(f *File) { f.Jitter = "7h" },
 		"source is \"http://files.example/p\"":  func(f *File) { f.Source = "http://files.example/p" },
 		"source is \"p.tar\"":                   func(f *File) { f.Source = "p.tar" },
+		"login is for a source on a server":     func(f *File) { f.Source, f.Login = f.Signers, f.Signers },
 	} {
 		f := good
 		change(&f)
