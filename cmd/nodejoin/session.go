@@ -98,6 +98,7 @@ func (a *app) options(p *plan.Compiled, sink func(event.Event)) engine.Options {
 	}
 	if a.alone != nil {
 		opt = a.alone.Options(p, opt)
+		a.holder = opt.Holder
 	}
 	return opt
 }

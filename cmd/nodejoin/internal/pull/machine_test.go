@@ -358,6 +358,26 @@ func TestFollowerPaused(t *testing.T) {
 	}
 }
 
+// TestFollowerIsOneRun: the slot of a follower and the Lease of its apply are those of one run, so that nobody takes
+// the slot for that of a run that died.
+func TestFollowerIsOneRun(t *testing.T) {
+	a := newApplier(t, "")
+	runs := map[string]string{}
+	a.hears = func(event.Event) {
+		list, err := a.cluster().Leases(t.Context(), "nodejoin-demo.s")
+		must(t, err)
+		for _, l := range list {
+			runs[l.Name], _, _ = strings.Cut(l.Holder, " ")
+		}
+	}
+	if code := a.follow(1, fmt.Sprintf(common, "one")); code != 0 {
+		t.Errorf("code %d: %q", code, a.said)
+	}
+	if run := runs["nodejoin-demo.slot-0"]; run == "" || run != runs["nodejoin-demo.shard-follow-win-1"] {
+		t.Errorf("%v", runs)
+	}
+}
+
 // pause pauses the machine, or ends that.
 func (a *applier) pause(on bool) {
 	a.s.t.Helper()

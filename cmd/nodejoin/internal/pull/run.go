@@ -346,6 +346,7 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 func (r *Run) Options(_ *plan.Compiled, opt engine.Options) engine.Options {
 	opt.Members, opt.Resume, opt.Pausable = nil, nil, true
 	opt.Shard, opt.InTurn = shard(r.file.Node), true
+	opt.Holder = r.holder // that of its slot, which a run without a Lease of its own would have left
 	opt.Done = func(s engine.HostSummary) { r.ended = ended{&s} }
 	open := opt.Cluster // simulated
 	if r.file.Kubeconfig != "" {
