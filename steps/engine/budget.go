@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"nodejoin/plan"
-	"nodejoin/steps"
+	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 )
 
 const (
-	// failedFor is how long a failure counts for runs of other shards.
-	failedFor = time.Hour
 	// firstPause and slotEvery are the shortest and the longest time between two attempts to take a slot. slotWait
 	// bounds the wait for one.
 	firstPause = 50 * time.Millisecond
@@ -31,6 +30,7 @@ type budget struct {
 	*Session
 	limit plan.Rollout
 	look  func() string // that of Turn; nil = nothing ends the wait
+	cause *error        // why the cluster could not be asked; nil = nobody wants to know
 }
 
 // limit is what the plan allows.
@@ -51,14 +51,6 @@ func (s *Session) pace() time.Duration {
 	return slotEvery
 }
 
-// failureFor is how long a failure counts for other runs.
-func (s *Session) failureFor() time.Duration {
-	if s.opt.FailureFor > 0 {
-		return s.opt.FailureFor
-	}
-	return failedFor
-}
-
 // shared reports whether other shards have a part in the rollout, and the run has to wait for its turn among them.
 func (b budget) shared() bool {
 	return b.opt.Shard != "" && b.api != nil && b.opt.Holder.Run != "" && !b.opt.InTurn
@@ -76,7 +68,10 @@ func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), w
 	}
 	letGo := b.keep(context.WithoutCancel(ctx), slot)
 	return func(failed bool) {
-		b.noteFailure(ctx, h.node.Name, failed)
+		if err := b.noteFailure(ctx, h.node.Name, failed); err != nil {
+			b.emit(event.Warning{Host: h.node.Name, Summary: "the other shards do not know of the failure",
+				Detail: err.Error()})
+		}
 		letGo()
 	}, ""
 }
@@ -106,9 +101,23 @@ func (b budget) slot(ctx context.Context, h *hostRun) (slot kube.Lease, why stri
 		select {
 		case <-ctx.Done():
 			return kube.Lease{}, "it waited for its turn: " + waits
-		case <-time.After(pause): // between two attempts
+		case <-time.After(spread(pause)): // between two attempts
 		}
 	}
+}
+
+// spread is a random time of at least half of a pause, so that those who wait for the same try at different times.
+func spread(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause/2+1) //nolint:gosec // only spreads requests
+}
+
+// cannot says that the cluster could not be asked, and keeps why.
+func (b budget) cannot(what string, err error) (why string) {
+	err = fmt.Errorf("cannot %s: %w", what, err)
+	if b.cause != nil {
+		*b.cause = err
+	}
+	return err.Error()
 }
 
 // try takes a slot; otherwise waits is what the host waits for, or why is why it may not begin in this run. After one
@@ -151,15 +160,15 @@ func (b budget) room(ctx context.Context, h *hostRun, own string) (waits, why st
 		return "", why
 	}
 	others := b.working(list, own)
-	out, err := b.out(ctx, h, others, b.api.OutOfService)
+	out, outSelf, err := b.out(ctx, h, others, b.api.OutOfService)
 	if err == nil && len(others) == 0 && len(out) >= b.limit.MaxUnavailable {
 		// This would end the run, and a watch may be late.
-		out, err = b.out(ctx, h, others, b.api.Nodes)
+		out, outSelf, err = b.out(ctx, h, others, b.api.Nodes)
 	}
 	switch {
 	case err != nil:
-		return "", "cannot read which Nodes are out of service: " + steps.AsError(err).Error()
-	case h.out() || len(others)+len(out) < b.limit.MaxUnavailable:
+		return "", b.cannot("read which Nodes are out of service", err)
+	case outSelf || len(others)+len(out) < b.limit.MaxUnavailable:
 		return "", ""
 	case len(others) > 0:
 		return "the limit of Nodes out of service is reached: " + strings.Join(append(others, out...), ", "), ""
@@ -173,16 +182,17 @@ func (b budget) leases(ctx context.Context) (list []kube.Lease, why string) {
 	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
 	if err != nil {
 		b.seen.forget()
-		return nil, "cannot read the slots of the rollout: " + steps.AsError(err).Error()
+		return nil, b.cannot("read the slots of the rollout", err)
 	}
 	b.seen.keep(list)
 	return list, ""
 }
 
-// stopped says why no further host begins, if that is so because hosts of other shards have failed.
+// stopped says why no further host begins, if that is so because hosts of other shards have failed. A node whose own
+// turn has failed may try again: it counts already.
 func (b budget) stopped(list []kube.Lease) string {
-	failed := b.failures(list)
-	if len(failed) < b.limit.MaxFailures {
+	failed, self := b.failures(list)
+	if len(failed) < b.limit.MaxFailures || b.look != nil && self {
 		return ""
 	}
 	return fmt.Sprintf("the rollout stopped after %d %s (%s)", len(failed), plural(len(failed), "failure"),
@@ -215,7 +225,7 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot 
 			return &l, ""
 		}
 		if !errors.Is(err, kube.ErrHeld) {
-			return nil, "cannot take a slot of the rollout: " + steps.AsError(err).Error()
+			return nil, b.cannot("take a slot of the rollout", err)
 		}
 	}
 	return nil, ""
@@ -230,16 +240,20 @@ func (b budget) works(list []kube.Lease, slot kube.Lease) bool {
 	})
 }
 
-// out are the Nodes of the plan that are out of service and have no slot.
+// out are the Nodes of the plan that are out of service and have no slot. self reports whether that of the host is.
 func (b budget) out(ctx context.Context, h *hostRun, working []string,
-	among func(context.Context) ([]kube.Node, error)) (names []string, err error) {
+	among func(context.Context) ([]kube.Node, error)) (names []string, self bool, err error) {
 	nodes, err := among(ctx)
 	for _, n := range nodes {
-		if n.Annotations[kube.PlanOf] == b.planName() && n.Out() && !h.is(n.Name) && !slices.Contains(working, n.Name) {
+		switch {
+		case !n.Out():
+		case h.is(n.Name):
+			self = self || n.Name == h.nodeNow()
+		case n.Annotations[kube.PlanOf] == b.planName() && !slices.Contains(working, n.Name):
 			names = append(names, n.Name)
 		}
 	}
-	return names, err
+	return names, self, err
 }
 
 // working are the nodes in slots, without that of the slot called own.
@@ -251,43 +265,4 @@ func (b budget) working(list []kube.Lease, own string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// failures are the nodes of other shards that failed in runs of the group. This run counts its own.
-func (b budget) failures(list []kube.Lease) (names []string) {
-	prefix := leaseName(b.planName()) + failedMark
-	for _, l := range list {
-		name, ok := strings.CutPrefix(l.Name, prefix)
-		own := slices.ContainsFunc(b.hosts, func(h *hostRun) bool { return h.node.Name == name })
-		if ok && !own && l.Holder == b.group() && l.Live(time.Now()) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// group is whose failures count together: where no group is given, those over the same plan.
-func (b budget) group() string {
-	if b.opt.Group != "" {
-		return b.opt.Group
-	}
-	return "plan " + b.opt.PlanDigest
-}
-
-// noteFailure notes whether the run of a node has failed.
-func (b budget) noteFailure(ctx context.Context, node string, failed bool) {
-	l := kube.Lease{Name: leaseName(b.planName()) + failedMark + node, Holder: b.group(), Note: node,
-		Duration: b.failureFor(), Renewed: time.Now()}
-	if !failed {
-		list, known := b.seen.last()
-		if !known || slices.ContainsFunc(list, func(o kube.Lease) bool { return o.Name == l.Name }) {
-			b.release(ctx, l)
-		}
-		return
-	}
-	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)
-	defer cancel()
-	if before, err := b.api.TakeLease(ctx, l, ""); errors.Is(err, kube.ErrHeld) {
-		_, _ = b.api.TakeLease(ctx, l, before.Holder) // of an earlier group
-	}
 }

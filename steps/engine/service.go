@@ -19,6 +19,14 @@ func (h *hostRun) out() bool {
 	return n != nil && (!n.Ready || n.Unschedulable)
 }
 
+// nodeNow is the name that the Node of a host has now: a former one, if the machine has not joined as this one yet.
+func (h *hostRun) nodeNow() string {
+	if h.report.KubeNode == nil && len(h.report.Moved) > 0 {
+		return h.report.Moved[0].Name
+	}
+	return h.node.Name
+}
+
 // is reports whether a Node is that of the host, also under a former name.
 func (h *hostRun) is(node string) bool {
 	return h.node.Name == node || slices.ContainsFunc(h.report.Moved, func(n kube.Node) bool { return n.Name == node })

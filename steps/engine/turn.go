@@ -13,15 +13,16 @@ type TurnEnd int
 const (
 	TurnDone   TurnEnd = iota // the node is as planned
 	TurnFailed                // it counts as a failure of the rollout
-	TurnOpen                  // it has not begun, or the next run goes on with it
+	TurnOpen                  // the next run goes on with it
+	TurnUnused                // it has not begun
 )
 
 // Turn waits until the plan's rollout lets the only node of the session begin, beside the runs of other nodes, and
-// returns what ends its turn. If why is not empty, the node may not begin in this run. look is asked before each
-// attempt why the run no longer wants to; "" = it does. A run that has its turn says so with InTurn to the session
-// that applies.
-func (s *Session) Turn(ctx context.Context, look func() string) (end func(context.Context, TurnEnd), why string,
-	err error) {
+// returns what ends its turn, with an error if the others do not know of a failure. If why is not empty, the node may
+// not begin in this run; err is why the cluster could not be asked. look is asked before each attempt why the run no
+// longer wants to; "" = it does. A run that has its turn says so with InTurn to the session that applies.
+func (s *Session) Turn(ctx context.Context, look func() string) (end func(context.Context, TurnEnd) error,
+	why string, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, "", err
 	}
@@ -32,7 +33,8 @@ func (s *Session) Turn(ctx context.Context, look func() string) (end func(contex
 	}
 	h.report.KubeNode = &n
 	b := s.budget()
-	b.look = look
+	var cause error
+	b.look, b.cause = look, &cause
 	w := &wave{budget: b, limits: s.plan.Rollout.Limits}
 	stopped := func() string {
 		if ended := look(); ended != "" {
@@ -44,21 +46,33 @@ func (s *Session) Turn(ctx context.Context, look func() string) (end func(contex
 		}
 		return b.stopped(list)
 	}
-	if why = w.turn(ctx, h, stopped); why != "" {
+	why = w.turn(ctx, h, stopped)
+	switch {
+	case cause != nil:
+		return nil, "", cause
+	case why != "":
 		return nil, why, nil
 	}
 	slot, why := b.slot(ctx, h)
 	if why != "" {
 		w.giveUp(ctx, h.node.Name)
+		if cause != nil {
+			return nil, "", cause
+		}
 		return nil, why, nil
 	}
 	letGo := b.keep(context.WithoutCancel(ctx), slot)
-	return func(ctx context.Context, e TurnEnd) {
-		if e != TurnOpen {
+	return func(ctx context.Context, e TurnEnd) error {
+		defer letGo()
+		switch e {
+		case TurnUnused:
+			w.giveUp(ctx, h.node.Name)
+		case TurnDone, TurnFailed:
 			w.end(ctx, HostSummary{Node: h.node.Name, Err: map[TurnEnd]error{TurnFailed: errTurn}[e]})
-			b.noteFailure(ctx, h.node.Name, e == TurnFailed)
+			return s.noteFailure(ctx, h.node.Name, e == TurnFailed)
+		case TurnOpen:
 		}
-		letGo()
+		return nil
 	}, "", nil
 }
 
@@ -70,6 +84,5 @@ func (s *Session) NoteFailure(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	s.budget().noteFailure(ctx, s.hosts[0].node.Name, true)
-	return nil
+	return s.noteFailure(ctx, s.hosts[0].node.Name, true)
 }

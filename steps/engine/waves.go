@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/waves"
@@ -50,7 +49,7 @@ func (w *wave) turn(ctx context.Context, h *hostRun, stopped func() string) (why
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			return "cannot read how far the waves of the rollout are: " + steps.AsError(err).Error()
+			return w.cannot("read how far the waves of the rollout are", err)
 		case waits == "":
 			return why
 		}
@@ -61,7 +60,7 @@ func (w *wave) turn(ctx context.Context, h *hostRun, stopped func() string) (why
 		select {
 		case <-ctx.Done():
 			return "it waited for its turn: " + said
-		case <-time.After(pause): // between two attempts
+		case <-time.After(spread(pause)): // between two attempts
 		}
 	}
 }

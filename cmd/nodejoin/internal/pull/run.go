@@ -170,7 +170,7 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	r.turn, r.ended, r.absent, r.begun, r.why = r.newTurn(rel), ended{}, false, false, ""
 	defer func() {
 		if r.turn.end != nil {
-			r.turn.end(ctx, r.ends(ctx, result, code))
+			r.othersKnow(r.turn.end(ctx, r.ends(ctx, result, code)))
 		}
 	}()
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
@@ -251,7 +251,9 @@ func (r *Run) begin(p *plan.Compiled) {
 // ends is how the turn ends with the result of the apply.
 func (r *Run) ends(ctx context.Context, result Result, code int) engine.TurnEnd {
 	switch {
-	case ctx.Err() != nil || !r.begun || result.Reason == Rebooting || code == exitLocked:
+	case !r.begun || code == exitLocked:
+		return engine.TurnUnused
+	case ctx.Err() != nil || result.Reason == Rebooting:
 		return engine.TurnOpen
 	case result.Reason == Applied:
 		return engine.TurnDone
@@ -263,9 +265,16 @@ func (r *Run) ends(ctx context.Context, result Result, code int) engine.TurnEnd 
 
 // holdUp notes for another day that this node has rolled back a release.
 func (r *Run) holdUp(ctx context.Context, rel Release) {
-	p := &plan.Compiled{Environment: r.state.Environment, Cluster: &plan.Cluster{Name: r.state.Cluster},
-		Nodes: []plan.Node{{Name: r.file.Node}}}
-	if err := r.newTurn(rel).session(p, func(event.Event) {}).NoteFailure(ctx); err != nil {
+	p := &plan.Compiled{Environment: r.state.Environment, Nodes: []plan.Node{{Name: r.file.Node}}}
+	if r.state.Cluster != "" {
+		p.Cluster = &plan.Cluster{Name: r.state.Cluster}
+	}
+	r.othersKnow(r.newTurn(rel).session(p, func(event.Event) {}).NoteFailure(ctx))
+}
+
+// othersKnow says why the other nodes do not know that this one has failed; nil = they do.
+func (r *Run) othersKnow(err error) {
+	if err != nil {
 		r.Say("the other nodes do not know of the failure: " + err.Error())
 	}
 }

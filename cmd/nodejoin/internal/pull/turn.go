@@ -36,7 +36,7 @@ type turn struct {
 	// waiting is told once, when others come first.
 	waiting func(ctx context.Context, what string)
 
-	end func(context.Context, engine.TurnEnd) // nil = it is not this node's turn
+	end func(context.Context, engine.TurnEnd) error // nil = it is not this node's turn
 	// held and code are the result of the round where it is not its turn.
 	held Result
 	code int
@@ -72,8 +72,13 @@ func (t *turn) take(ctx context.Context, p *plan.Compiled) {
 		return why
 	}
 	end, held, err := t.session(p, func(e event.Event) {
-		s, _ := e.(event.HostState)
+		if w, ok := e.(event.Warning); ok {
+			t.say(w.Summary + ": " + w.Detail)
+		}
+		s, ok := e.(event.HostState)
 		switch {
+		case !ok:
+			return
 		case s.Detail == "" || s.Detail == said:
 		case said == "":
 			t.waiting(ctx, "its turn: "+s.Detail)

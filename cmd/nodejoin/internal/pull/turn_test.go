@@ -3,6 +3,7 @@ package pull
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,36 @@ func TestFollowFailures(t *testing.T) {
 	})
 }
 
+// TestFollowFailTogether: nodes that failed at the same time may all try again; the others wait for them.
+func TestFollowFailTogether(t *testing.T) {
+	s := newSite(t)
+	s.rollout.MaxUnavailable, s.rollout.MaxFailures = 2, 1
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.publish(1, "first")
+		a, b, c := s.node("a"), s.node("b"), s.node("c")
+		s.outcome["a"], s.outcome["b"] = firstboot.Failed, firstboot.Failed
+		done := make(chan int)
+		for _, n := range []*node{a, b} {
+			go func() { done <- n.round(t.Context()) }()
+		}
+		if code := <-done + <-done; code != 2 {
+			t.Errorf("%d nodes failed: %q %q", code, a.said, b.said)
+		}
+		s.outcome["a"], s.outcome["b"] = firstboot.Finished, firstboot.Finished
+		c.round(t.Context())
+		c.want("False", "Waiting", "release 1 waits: the rollout stopped after 2 failures (a, b)", 0)
+		for _, n := range []*node{a, b, c} {
+			if code := n.round(t.Context()); code != 0 {
+				t.Errorf("%s: code %d: %q", n.name, code, n.said)
+			}
+		}
+		a.want("True", "Applied", "release 1", 1, "first", "first")
+		b.want("True", "Applied", "release 1", 1, "first", "first")
+		c.want("True", "Applied", "release 1", 1, "first")
+	})
+}
+
 // TestFollowWaves: the waves of the rollout hold for nodes that follow the plan, too.
 func TestFollowWaves(t *testing.T) {
 	s := newSite(t)
@@ -156,20 +187,51 @@ func TestFollowWaves(t *testing.T) {
 	})
 }
 
-// TestFollowNoSlots: a cluster that does not answer while a node waits is said.
-func TestFollowNoSlots(t *testing.T) {
-	s := newSite(t)
-	s.publish(1, "first")
-	n := s.node("n")
-	n.opens = func(context.Context, *File) (kube.API, error) { return noLeases{s.cluster}, nil }
-	if code := n.round(t.Context()); code != 0 {
-		t.Errorf("code %d: %q", code, n.said)
-	}
-	n.want("False", "Waiting", "release 1 waits: cannot read the slots of the rollout: ", 0)
+// faulty is a cluster that does not answer some requests about Leases.
+type faulty struct {
+	kube.API
+	list bool
+	take string // part of the names of Leases; "" = it takes all
 }
 
-type noLeases struct{ kube.API }
+var errNoAnswer = errors.New("no answer")
 
-func (noLeases) Leases(context.Context, string) ([]kube.Lease, error) {
-	return nil, errors.New("no answer")
+func (f faulty) Leases(ctx context.Context, prefix string) ([]kube.Lease, error) {
+	if f.list {
+		return nil, errNoAnswer
+	}
+	return f.API.Leases(ctx, prefix)
+}
+
+func (f faulty) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
+	if f.take != "" && strings.Contains(want.Name, f.take) {
+		return kube.Lease{}, errNoAnswer
+	}
+	return f.API.TakeLease(ctx, want, from)
+}
+
+// TestFollowNoSlots: a cluster that does not answer while a node waits is said.
+func TestFollowNoSlots(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault faulty
+		waves []int
+		want  string
+	}{
+		"list":  {faulty{list: true}, nil, "cannot read the slots of the rollout: no answer"},
+		"take":  {faulty{take: ".slot-"}, nil, "cannot take a slot of the rollout: no answer"},
+		"waves": {faulty{take: ".waves-"}, []int{1}, "cannot read how far the waves of the rollout are: no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.rollout.Limits.Sizes = c.waves
+			s.publish(1, "first")
+			n := s.node("n")
+			c.fault.API = s.cluster
+			n.opens = func(context.Context, *File) (kube.API, error) { return c.fault, nil }
+			if code := n.round(t.Context()); code != 4 {
+				t.Errorf("code %d: %q", code, n.said)
+			}
+			n.want("Unknown", "NotFetched", c.want, 0)
+		})
+	}
 }
