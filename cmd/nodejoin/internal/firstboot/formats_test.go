@@ -117,8 +117,9 @@ func documented(t *testing.T, name string, text []byte) {
 }
 
 // takeOut is the PowerShell of an answer file: it takes the script out of Windows' copy of the file. No program that
-// every Windows has does so for cmd.exe, and commands that wrote it themselves would be in the logs of Setup.
-const takeOut = `$f='C:\Windows\Panther\unattend.xml';[xml]$x=Get-Content $f;` +
+// every Windows has does so for cmd.exe, and commands that wrote it themselves would be in the logs of Setup. Load goes
+// by the encoding that the file declares; Get-Content of PowerShell 5.1 reads UTF-8 without a BOM as ANSI.
+const takeOut = `$f='C:\Windows\Panther\unattend.xml';$x=[xml]'<a/>';$x.Load($f);` +
 	`$e=$x.GetElementsByTagName('*','https://nodejoin.dev')[0];` +
 	`Set-Content C:\Windows\Temp\nodejoin.cmd $e.InnerText;[void]$x.unattend.RemoveChild($e);$x.Save($f)`
 
@@ -164,7 +165,9 @@ func answerFile(t *testing.T, text []byte) {
 	}
 	other := slices.Concat(file.Other, file.Settings[0].Other, c.Other)
 	for i, want := range []string{`powershell.exe -NoProfile -Command "` + takeOut + `"`,
-		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd & del C:\Windows\Temp\nodejoin.cmd"`} {
+		// The script is removed whatever it returns, and its failure is one of the command.
+		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd && (del C:\Windows\Temp\nodejoin.cmd) || ` +
+			`(del C:\Windows\Temp\nodejoin.cmd & exit 1)"`} {
 		r := c.Run[i]
 		if other = append(other, r.Other...); r.Action != "add" || r.Order != i+1 || r.Path != want || len(want) > 259 {
 			t.Errorf("command %d, with %d characters:\n%+v\nwant %s", i+1, len(r.Path), r, want)
