@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -106,8 +107,8 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done, and
-// earlier ones are an error. They have names and addresses.
+// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done, those
+// of a bake that was killed go now, and other earlier ones are an error. They have names and addresses.
 func here(node string) (done func(), err error) {
 	root, err := history.Root()
 	if err != nil {
@@ -121,7 +122,15 @@ func here(node string) (done func(), err error) {
 			Detail: node + " has notes about earlier runs of nodejoin (" + root + "); nothing was changed",
 			Remedy: "remove that folder and run bake again"}
 	}
-	dir, err := os.MkdirTemp("", "nodejoin-bake-")
+	const notes = "nodejoin-bake-"
+	killed, err := filepath.Glob(filepath.Join(os.TempDir(), notes+"*"))
+	for _, dir := range killed {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remove the notes of a bake that was killed: %w", err)
+	}
+	dir, err := os.MkdirTemp("", notes)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +227,11 @@ func (x *baking) result(n plan.Node, r generalize.Reply) {
 	}
 	x.Say("Searched: %d files have no secret, key, certificate, token, name, id or address of it.", r.Files)
 	if n.Connection.Type == "local" {
-		x.Say("The plan and its values are on it, and were not searched. Remove them before the disk is copied.")
+		stays := "The plan and its values"
+		if cache, err := os.UserCacheDir(); err == nil {
+			stays = "The plan, its values and what nodejoin has unpacked in its cache (" + filepath.Join(cache, "nodejoin") + ")"
+		}
+		x.Say("%s are on it, and were not searched. Remove them before the disk is copied.", stays)
 	}
 	if n.OS == "windows" {
 		x.Say(`Run 'C:\Windows\System32\Sysprep\sysprep.exe /generalize /oobe /shutdown' on it, and copy its disk.`)

@@ -2,9 +2,11 @@ package firstboot
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/plan"
 	"nodejoin/steps"
+	"nodejoin/steps/generalize"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 )
@@ -104,14 +107,28 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestHere: a bake of the machine that it runs on leaves no note about its run there, and does not begin beside
-// earlier ones.
+// TestHere: a bake of the machine that it runs on leaves no note about its run there, removes those of a bake that was
+// killed, and does not begin beside earlier ones.
 func TestHere(t *testing.T) {
-	state := t.TempDir()
+	state, temp := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
+	t.Setenv("TMPDIR", temp)
+	t.Setenv("TMP", temp) // on Windows
+	killed := filepath.Join(temp, "nodejoin-bake-123", "nodejoin", "history", "plan")
+	other := filepath.Join(temp, "nodejoin-bundle-123")
+	for _, dir := range []string{killed, other} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	done, err := here("n-1")
 	if err != nil {
 		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(temp, "*"))
+	if err != nil || len(left) != 2 || slices.Contains(left, filepath.Dir(filepath.Dir(filepath.Dir(killed)))) ||
+		!slices.Contains(left, other) {
+		t.Errorf("%v, %v: want what is not of a bake, and the notes of this one", left, err)
 	}
 	during, err := history.Root()
 	if err != nil || strings.HasPrefix(during, state) {
@@ -133,5 +150,21 @@ func TestHere(t *testing.T) {
 	}
 	if _, err := here("n-1"); err == nil || !strings.Contains(err.Error(), "not fit to be an image") {
 		t.Errorf("%v, want that earlier runs are refused", err)
+	}
+}
+
+// TestResultHere: on the machine itself the plan stays, and what nodejoin has unpacked of it.
+func TestResultHere(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	for connection, want := range map[string]bool{"local": true, "ssh": false} {
+		var said strings.Builder
+		x := &baking{App: App{Say: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}}
+		x.result(plan.Node{Name: "n-1", OS: "linux", Connection: plan.Connection{Type: connection}}, generalize.Reply{})
+		if have := strings.Contains(said.String(), "unpacked in its cache ("+filepath.Join(cache, "nodejoin")); have != want {
+			t.Errorf("%s:\n%s", connection, said.String())
+		}
 	}
 }
