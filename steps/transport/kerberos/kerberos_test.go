@@ -97,6 +97,13 @@ func TestMIT(t *testing.T) {
 				t.Errorf("have %q, want %s", answer, tt.want)
 			}
 			if tt.mutual {
+				other, err := c.Login(bindings(tt.client), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = other.Finish(answer); err == nil || !strings.Contains(err.Error(), "answers another login") {
+					t.Errorf("%v, want that the answer is of another login", err)
+				}
 				s, err := l.Finish(answer)
 				if err != nil {
 					t.Fatal(err)
