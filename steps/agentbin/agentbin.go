@@ -18,7 +18,8 @@ var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/a
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
 // while it is used; beside it lies a packed one (PackedSuffix). A release writes the packed one at Keep, and the
-// other at Unpack: most runs need neither, as the agent is on the machines already.
+// other at Unpack. A plan with nodes needs both when it is compiled, as its step "agent" takes the file; another plan
+// needs neither while the agent is on the machines.
 // If the agent has to be built, that takes as long as the Go tool does, bounded by ctx.
 func Get(ctx context.Context, os, arch string) (path, sha256 string, err error) {
 	if !slices.Contains(Targets, os+"/"+arch) {
