@@ -69,9 +69,11 @@ func TestKerberosBroken(t *testing.T) {
 			server.Pack([]byte(text))
 			return server.Pack([]byte(text))
 		}, sealed.ErrBroken},
-		"its own":     {func(client, _ *sealed.Session) []byte { return client.Pack([]byte(text)) }, sealed.ErrBroken},
-		"another key": {func(_, _ *sealed.Session) []byte { return side(sealed.Server, 'o').Pack([]byte(text)) }, sealed.ErrBroken},
-		"plain":       {func(_, _ *sealed.Session) []byte { return []byte(text) }, sealed.ErrBroken},
+		"its own": {func(client, _ *sealed.Session) []byte { return client.Pack([]byte(text)) }, sealed.ErrBroken},
+		"another key": {func(_, _ *sealed.Session) []byte {
+			return side(sealed.Server, 'o').Pack([]byte(text))
+		}, sealed.ErrBroken},
+		"plain": {func(_, _ *sealed.Session) []byte { return []byte(text) }, sealed.ErrBroken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := side(sealed.Client, 'k')

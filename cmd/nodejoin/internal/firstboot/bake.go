@@ -229,7 +229,8 @@ func (x *baking) result(n plan.Node, r generalize.Reply) {
 	if n.Connection.Type == "local" {
 		stays := "The plan and its values"
 		if cache, err := os.UserCacheDir(); err == nil {
-			stays = "The plan, its values and what nodejoin has unpacked in its cache (" + filepath.Join(cache, "nodejoin") + ")"
+			stays = "The plan, its values and what nodejoin has unpacked in its cache (" +
+				filepath.Join(cache, "nodejoin") + ")"
 		}
 		x.Say("%s are on it, and were not searched. Remove them before the disk is copied.", stays)
 	}

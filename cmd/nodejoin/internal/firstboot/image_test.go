@@ -163,7 +163,8 @@ func TestResultHere(t *testing.T) {
 		var said strings.Builder
 		x := &baking{App: App{Say: func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}}
 		x.result(plan.Node{Name: "n-1", OS: "linux", Connection: plan.Connection{Type: connection}}, generalize.Reply{})
-		if have := strings.Contains(said.String(), "unpacked in its cache ("+filepath.Join(cache, "nodejoin")); have != want {
+		stays := "unpacked in its cache (" + filepath.Join(cache, "nodejoin") + ") are on it"
+		if have := strings.Contains(said.String(), stays); have != want {
 			t.Errorf("%s:\n%s", connection, said.String())
 		}
 	}
