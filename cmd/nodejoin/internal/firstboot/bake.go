@@ -107,8 +107,8 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done, those
-// of a bake that was killed go now, and other earlier ones are an error. They have names and addresses.
+// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done,
+// those of a bake that was killed go now, and other earlier ones are an error. They have names and addresses.
 func here(node string) (done func(), err error) {
 	root, err := history.Root()
 	if err != nil {

@@ -117,8 +117,8 @@ func documented(t *testing.T, name string, text []byte) {
 }
 
 // takeOut is the PowerShell of an answer file: it takes the script out of Windows' copy of the file. No program that
-// every Windows has does so for cmd.exe, and commands that wrote it themselves would be in the logs of Setup. Load goes
-// by the encoding that the file declares; Get-Content of PowerShell 5.1 reads UTF-8 without a BOM as ANSI.
+// every Windows has does so for cmd.exe, and commands that wrote it themselves would be in the logs of Setup. Load
+// goes by the encoding that the file declares; Get-Content of PowerShell 5.1 reads UTF-8 without a BOM as ANSI.
 const takeOut = `$f='C:\Windows\Panther\unattend.xml';$x=[xml]'<a/>';$x.Load($f);` +
 	`$e=$x.GetElementsByTagName('*','https://nodejoin.dev')[0];` +
 	`Set-Content C:\Windows\Temp\nodejoin.cmd $e.InnerText;[void]$x.unattend.RemoveChild($e);$x.Save($f)`
