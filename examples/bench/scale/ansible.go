@@ -18,14 +18,14 @@ import (
 // mitogen is where Debian's package ansible-mitogen has its strategies.
 const mitogen = "/usr/lib/python3/dist-packages/ansible_mitogen/plugins/strategy"
 
-// rowsOfAnsible prints rows of the playbook for the same hosts, without changes, without and with mitogen.
+// rowsOfAnsible prints rows of the playbook for the same hosts, without changes.
 func (s scale) rowsOfAnsible(ctx context.Context, bed *farhosts.Bed) error {
-	if _, err := s.playbook(ctx, bed, "linear"); err != nil { // its changes
+	if _, err := s.playbook(ctx, bed, "mitogen_linear"); err != nil { // its changes
 		return err
 	}
 	for _, a := range []struct{ strategy, name string }{
-		{"linear", "Ansible"}, {"mitogen_linear", "Ansible with mitogen"},
-	} {
+		{"mitogen_linear", "Ansible with mitogen"}, {"linear", "Ansible"},
+	}[:map[string]int{"mitogen": 1, "all": 2}[s.ansible]] {
 		u, err := s.playbook(ctx, bed, a.strategy)
 		if err != nil {
 			return err

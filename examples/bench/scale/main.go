@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ type scale struct {
 	dir, program, plan string
 	parallel           string
 	real, runs         int
-	ansible            bool
+	ansible            string // "", mitogen, all
 	rtt                time.Duration
 	archives           archives
 	mirror             string                   // its address
@@ -59,9 +60,13 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&s.runs, "runs", 1, "runs without changes; the fastest counts")
 	flag.StringVar(&s.program, "nodejoin", "nodejoin", "the `program` to measure")
 	flag.StringVar(&s.plan, "plan", "examples/bench", "folder of the plan and of run.sh")
-	flag.BoolVar(&s.ansible, "ansible", false, "also measure Ansible, without and with mitogen, where all hosts are real")
+	flag.StringVar(&s.ansible, "ansible", "", "also measure Ansible where all hosts are real: with `mitogen`, "+
+		"or all, which is without it, too")
 	flag.StringVar(&s.parallel, "parallel", "auto", "--parallel of nodejoin")
 	flag.Parse()
+	if !slices.Contains([]string{"", "mitogen", "all"}, s.ansible) {
+		return fmt.Errorf("-ansible is %q: use mitogen or all", s.ansible)
+	}
 	if s.dir, err = os.MkdirTemp("", "scale-"); err != nil {
 		return err
 	}
@@ -122,7 +127,7 @@ func (s scale) measure(ctx context.Context, n int) (err error) {
 		}
 	}
 	s.row("no changes", n, real, best)
-	if s.ansible && real == n {
+	if s.ansible != "" && real == n {
 		return s.rowsOfAnsible(ctx, bed)
 	}
 	return nil
