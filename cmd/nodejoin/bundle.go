@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -148,11 +147,11 @@ func (x *bundleCommand) read(ctx context.Context, args []string) (*plan.Compiled
 func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compiled, files []string) error {
 	store := artifact.New(artifact.Options{Direct: true})
 	defer store.Close()
-	spool := filepath.Join(filepath.Dir(x.out), ".nodejoin-bundle-"+filepath.Base(x.out))
-	if err := errors.Join(os.RemoveAll(spool), os.Mkdir(spool, 0o700)); err != nil { // a run that was killed left it
+	spool, done, err := planbundle.Spool(x.out)
+	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(spool) }() // what stays is in the way of nothing
+	defer done()
 	contents, err := (&planbundle.Collector{Plan: p, Path: planArg(args), Files: files, Version: version,
 		Registry: &registry.Client{Transport: store.Transport()}, Open: store.Open, OpenAt: store.OpenAt,
 		Spool: spool}).Collect(steps.WithLogins(ctx, p.Logins))
