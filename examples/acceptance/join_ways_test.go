@@ -100,7 +100,7 @@ func newest(t *testing.T) []string {
 	}
 	a := artifacts[mirror.NewKubernetesNode]
 	return append(manifestsPlan(t), fmt.Sprintf("%q", components.Kubernetes), fmt.Sprintf("%q", components.NewKubernetes),
-		`artifact "kubernetes_node" { sha256 = var.sha256["kubernetes_node"] }`,
+		`artifact "kubernetes_node" { sha256 = try(var.sha256["kubernetes_node"], null) }`,
 		fmt.Sprintf("artifact \"kubernetes_node\" {\n  file   = %q\n  sha256 = %q\n}", filepath.Join(dir, a.File), a.SHA256),
 		`build  = "10.0.20348"`, fmt.Sprintf("build  = \"10.0.20348\"\n  services { log_dir = %q }", logFolder))
 }

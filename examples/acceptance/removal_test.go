@@ -13,7 +13,8 @@ import (
 
 // withNSSM is the part of sidePrograms by which nssm runs the services.
 var withNSSM = []string{
-	`artifact "flanneld" { sha256 = var.sha256["flanneld"] }`, `artifact "flanneld" { sha256 = var.sha256["flanneld"] }
+	`artifact "flanneld" { sha256 = try(var.sha256["flanneld"], null) }`,
+	`artifact "flanneld" { sha256 = var.sha256["flanneld"] }
 artifact "nssm" {
   version = "` + components.NSSM + `.0"
   sha256  = var.sha256["nssm"]

@@ -24,7 +24,8 @@ import (
 var sidePrograms = []string{
 	`runtime "containerd" { version = "2.4.2" }`,
 	fmt.Sprintf("runtime \"containerd\" {\n  version = \"2.4.2\"\n  crictl  = %q\n}", components.Crictl),
-	`artifact "flanneld" { sha256 = var.sha256["flanneld"] }`, `artifact "flanneld" { sha256 = var.sha256["flanneld"] }
+	`artifact "flanneld" { sha256 = try(var.sha256["flanneld"], null) }`,
+	`artifact "flanneld" { sha256 = var.sha256["flanneld"] }
 artifact "crictl" { sha256 = var.sha256["crictl"] }
 artifact "csi_proxy" { sha256 = var.sha256["csi_proxy"] }
 artifact "windows_exporter" { sha256 = var.sha256["windows_exporter"] }
