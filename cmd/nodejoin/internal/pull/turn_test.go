@@ -223,7 +223,7 @@ func TestFollowNoSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.rollout.Limits.Sizes = c.waves
+			s.rollout.Sizes = c.waves
 			s.publish(1, "first")
 			n := s.node("n")
 			c.fault.API = s.cluster
