@@ -86,8 +86,8 @@ var notRun = map[string]string{
 	"go build -tags embedagent -o /tmp/nodejoin ./cmd/nodejoin":     "is the build of .ci/run, into another folder",
 	"go run ./examples/bench/uplink -nodejoin /tmp/nodejoin":        "measures for many minutes, as root",
 	"go run ./examples/bench/scale -nodejoin /tmp/nodejoin -real 0": "measures for minutes",
-	"go run ./examples/bench/scale -nodejoin /tmp/nodejoin -hosts 1,10,100 -real 100 -ansible": "measures for many " +
-		"minutes, as root",
+	"go run ./examples/bench/scale -nodejoin /tmp/nodejoin -hosts 1,10,100,1000 -real 100 " +
+		"-ansible mitogen": "measures for many minutes, as root",
 	"go test ./examples/bench -run '^$' -bench Fleet -benchtime 1x": "measures for minutes",
 	"NODEJOIN_FLEET_HOSTS=1000 ./examples/acceptance/run.sh -v -timeout 3h -run TestFleetOfThousand .": "needs the " +
 		"components, and takes an hour",
