@@ -126,7 +126,7 @@ func TestBakeLocally(t *testing.T) {
 	}
 	out, code = b.runLocally(ctx, "bake", "--auto-approve", plan)
 	if code != 0 || !strings.Contains(out, b.name+" is ready to be an image.") ||
-		!strings.Contains(out, "The plan and its values are on it") {
+		!strings.Contains(out, "The plan, its values and what nodejoin has unpacked in its cache") {
 		t.Fatalf("bake: exit code %d\n%s", code, out)
 	}
 	t.Logf("bake:\n%s", tail(out))
