@@ -21,8 +21,7 @@ const (
 
 // nodeList serves the Nodes of a run over many machines: from one list, which a watch and the answers to this run's
 // own writes keep current. It also knows which Nodes are not there yet. A Node of which a write has no such answer is
-// read by itself until the list has what was written.
-// Without the right to watch, each Node is read by itself.
+// read by itself until the list has what was written. Without the right to watch, each Node is read by itself.
 type nodeList struct {
 	// all lists the Nodes, changes watches them from a version of the list on, and nodeOf is one of them.
 	all     func(ctx context.Context, selector string) (nodes []corev1.Node, version string, err error)

@@ -199,6 +199,15 @@ func (b budget) stopped(list []kube.Lease) string {
 		strings.Join(failed, ", "))
 }
 
+// stoppedNow is stopped by the plan's Leases as they are now. Where they cannot be read, who takes a slot says so.
+func (b budget) stoppedNow(ctx context.Context) string {
+	list, err := b.api.Leases(ctx, leaseName(b.planName())+".")
+	if err != nil {
+		return ""
+	}
+	return b.stopped(list)
+}
+
 // take takes the slot that the node has from a run that died, or that this run could not release, or else the first
 // that nobody has; nil = there is none, or why says why. list has the plan's Leases.
 func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot *kube.Lease, why string) {

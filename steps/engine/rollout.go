@@ -233,11 +233,7 @@ func (r *rollout) stopped(ctx context.Context) string {
 	if !r.budget.shared() {
 		return ""
 	}
-	list, err := r.api.Leases(ctx, leaseName(r.planName())+".")
-	if err != nil {
-		return "" // its slot says so
-	}
-	return r.budget.stopped(list)
+	return r.budget.stoppedNow(ctx)
 }
 
 // names says who is out of service.

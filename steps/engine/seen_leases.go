@@ -25,7 +25,8 @@ func (s *seenLeases) keep(list []kube.Lease) {
 	s.list, s.ok = list, true
 }
 
-func (s *seenLeases) forget() { // a host waits for what they do not show
+// forget is for a host that has to wait: for what it waits has to be read again.
+func (s *seenLeases) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list, s.ok = nil, false

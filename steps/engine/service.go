@@ -16,7 +16,7 @@ func (h *hostRun) out() bool {
 	if n == nil && len(h.report.Moved) > 0 {
 		n = &h.report.Moved[0]
 	}
-	return n != nil && (!n.Ready || n.Unschedulable)
+	return n != nil && n.Out()
 }
 
 // nodeNow is the name that the Node of a host has now: a former one, if the machine has not joined as this one yet.
@@ -38,7 +38,7 @@ func (h *hostRun) outNow(ctx context.Context) bool {
 		return true
 	}
 	n, err := h.api.Node(context.WithoutCancel(ctx), h.node.Name)
-	return err != nil || !n.Ready || n.Unschedulable
+	return err != nil || n.Out()
 }
 
 // fewNames names some Nodes, with the verb.

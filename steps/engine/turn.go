@@ -40,11 +40,7 @@ func (s *Session) Turn(ctx context.Context, look func() string) (end func(contex
 		if ended := look(); ended != "" {
 			return ended
 		}
-		list, err := s.api.Leases(ctx, leaseName(s.planName())+".")
-		if err != nil {
-			return "" // its slot says so
-		}
-		return b.stopped(list)
+		return b.stoppedNow(ctx)
 	}
 	why = w.turn(ctx, h, stopped)
 	switch {

@@ -20,14 +20,14 @@ const (
 	headSize       = 16
 )
 
-// kerberos seals by the tokens of RFC 4121, 4.2.6.2. A signature is what stands before the message in a token.
+// kerberos seals with the tokens of RFC 4121, 4.2.6.2. A signature is what stands before the message in a token.
 type kerberos struct {
 	key     types.EncryptionKey
 	out, in way
 	hmac    int // bytes
 }
 
-// way are the messages of one side.
+// way is what one side sends.
 type way struct {
 	flags  byte
 	usage  uint32
