@@ -69,8 +69,11 @@ func (b budget) turn(ctx context.Context, h *hostRun) (done func(failed bool), w
 	letGo := b.keep(context.WithoutCancel(ctx), slot)
 	return func(failed bool) {
 		if err := b.noteFailure(ctx, h.node.Name, failed); err != nil {
-			b.emit(event.Warning{Host: h.node.Name, Summary: "the other shards do not know of the failure",
-				Detail: err.Error()})
+			summary := "the other shards still count the node as failed"
+			if failed {
+				summary = "the other shards do not know of the failure"
+			}
+			b.emit(event.Warning{Host: h.node.Name, Summary: summary, Detail: err.Error()})
 		}
 		letGo()
 	}, ""
@@ -140,7 +143,11 @@ func (b budget) try(ctx context.Context, h *hostRun) (slot *kube.Lease, waits, w
 		return nil, "", why
 	case slot == nil:
 		b.seen.forget()
-		return nil, "all slots of the rollout are taken: " + strings.Join(b.working(list, ""), ", "), ""
+		in := b.working(list, "")
+		if slices.Contains(in, h.node.Name) {
+			return nil, "another run has taken a slot of the rollout for the Node", ""
+		}
+		return nil, "all slots of the rollout are taken: " + strings.Join(in, ", "), ""
 	}
 	if waits, why = b.room(ctx, h, slot.Name); waits+why == "" {
 		return slot, "", ""
@@ -209,9 +216,10 @@ func (b budget) stoppedNow(ctx context.Context) string {
 }
 
 // take takes the slot that the node has from a run that died, or that this run could not release, or else the first
-// that nobody has; nil = there is none, or why says why. list has the plan's Leases.
+// that nobody has; nil = there is none, or another run goes on with the node, or why says why. list has the plan's
+// Leases.
 func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot *kube.Lease, why string) {
-	holder := b.opt.Holder.Run + " " + node
+	holder := b.holder(node)
 	own, from := "", "" // its slot, and who has it
 	var free []string
 	for i := range b.limit.MaxUnavailable {
@@ -220,8 +228,10 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot 
 		switch {
 		case at < 0:
 			free = append(free, name)
-		case list[at].Holder == holder, list[at].Note == node && !b.works(list, list[at]):
+		case list[at].Holder == holder, list[at].Note == node && b.left(list, list[at]):
 			own, from = name, list[at].Holder
+		case list[at].Note == node:
+			return nil, ""
 		}
 	}
 	if own != "" {
@@ -240,11 +250,26 @@ func (b budget) take(ctx context.Context, list []kube.Lease, node string) (slot 
 	return nil, ""
 }
 
-// works reports whether the run that has a slot has the Lease of another shard, too. A node is of one shard, and this
-// run is the only one of its own: so a slot of the node that another run holds is left from one that died.
-func (b budget) works(list []kube.Lease, slot kube.Lease) bool {
-	run, _, _ := strings.Cut(slot.Holder, " ")
-	return slices.ContainsFunc(list, func(l kube.Lease) bool {
+// ofShard is in the holder of a slot that was taken by Turn, before the name of its shard.
+const ofShard = " of "
+
+// holder is who has the slot of a node: the run and the node. Turn has no Lease of its shard, so it names that.
+func (b budget) holder(node string) string {
+	if b.look != nil {
+		return b.opt.Holder.Run + " " + node + ofShard + b.opt.Shard
+	}
+	return b.opt.Holder.Run + " " + node
+}
+
+// left reports whether the slot of a node is left from a run that died. A node is of one shard, and this run is the
+// only one of its own: so a slot that Turn took is left if it is of this shard, and any other if its run does not have
+// the Lease of another shard, too.
+func (b budget) left(list []kube.Lease, slot kube.Lease) bool {
+	run, rest, _ := strings.Cut(slot.Holder, " ")
+	if _, shard, ok := strings.Cut(rest, ofShard); ok {
+		return shard == b.opt.Shard
+	}
+	return !slices.ContainsFunc(list, func(l kube.Lease) bool {
 		return strings.Contains(l.Name, shardMark) && l.Name != b.ownLease() && l.Holder == run && l.Live(time.Now())
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nodejoin/steps"
+	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
 	"nodejoin/steps/kube"
 )
@@ -43,6 +44,13 @@ func (w *world) lease(name, holder, note string, left time.Duration) {
 func (k killableCluster) TakeLease(ctx context.Context, want kube.Lease, from string) (kube.Lease, error) {
 	k.w.leasesTried.Store(want.Name, true)
 	return k.API.TakeLease(ctx, want, from)
+}
+
+func (k killableCluster) ReleaseLease(ctx context.Context, name, holder string) error {
+	if k.w.unreleased != "" && strings.Contains(name, k.w.unreleased) {
+		return errKilled
+	}
+	return k.API.ReleaseLease(ctx, name, holder)
 }
 
 // Nodes counts, as each of these requests gets all Nodes of the cluster.
@@ -167,6 +175,65 @@ func TestSlotOfTheNodeItself(t *testing.T) {
 	}
 }
 
+// turn takes the turn of the shard's only node, whose apply does not begin yet.
+func (w *world) turn() (end func(engine.TurnEnd)) {
+	w.t.Helper()
+	s := w.session(w.compile())
+	w.t.Cleanup(s.Close)
+	ended, why, err := s.Turn(w.t.Context(), func() string { return "" })
+	if err != nil || why != "" {
+		w.t.Fatalf("%s has no turn: %q, %v", w.shard, why, err)
+	}
+	return func(e engine.TurnEnd) {
+		if err := ended(w.t.Context(), e); err != nil {
+			w.t.Errorf("the end of the turn of %s: %v", w.shard, err)
+		}
+	}
+}
+
+// TestSlotOfAFollower: the slot that a follower has taken before its apply begins is no other run's, whether there are
+// further slots or not. The next run of that follower need not wait for it.
+func TestSlotOfAFollower(t *testing.T) {
+	for _, limit := range []int{1, 2} {
+		t.Run(fmt.Sprintf("max_unavailable=%d", limit), func(t *testing.T) {
+			w := fleet(t, 2, fmt.Sprintf("\nrollout {\n  max_unavailable = %d\n}\n", limit))
+			follower := w.shardOf("follow-"+nodeName(0), nodeName(0))
+			end := follower.turn()
+			before, err := w.cluster().Leases(t.Context(), leaseOfDemo)
+			if err != nil || len(before) != 1 {
+				t.Fatalf("Leases: %v, %v", before, err)
+			}
+			s := w.shardOf("1/2", nodeName(0))
+			waited := ""
+			s.heard = func(e event.Event) {
+				if h, ok := e.(event.HostState); ok && h.State == "waiting" && waited == "" {
+					waited = h.Detail
+				}
+			}
+			s.bound = 2 * time.Second
+			if _, sum := s.apply(-1); sum.Hosts[0].Err == nil || len(sum.Hosts[0].Changed) > 0 {
+				t.Errorf("a run beside the follower: %v, changed %v", sum.Hosts[0].Err, sum.Hosts[0].Changed)
+			}
+			if want := "another run has taken a slot of the rollout for the Node"; waited != want {
+				t.Errorf("waited for %q, want %q", waited, want)
+			}
+			after, err := w.cluster().Leases(t.Context(), leaseOfDemo)
+			if err != nil || len(after) != 1 || after[0].Holder != before[0].Holder {
+				t.Errorf("Leases: %v, before %v; %v", after, before, err)
+			}
+
+			next := w.shardOf("follow-"+nodeName(0), nodeName(0)) // the one before was killed
+			next.holder.Run = "the next run"
+			next.turn()(engine.TurnUnused)
+			end(engine.TurnUnused)
+			s.bound = 20 * time.Second
+			if _, sum := s.apply(-1); sum.Hosts[0].Err != nil || sum.Hosts[0].Held != "" {
+				t.Errorf("after the follower: %v %s", sum.Hosts[0].Err, sum.Hosts[0].Held)
+			}
+		})
+	}
+}
+
 // TestTakenSlotsAreNotTried: a run tries only free slots, so that a rollout with many slots costs the API server no
 // request for each of them.
 func TestTakenSlotsAreNotTried(t *testing.T) {
@@ -236,6 +303,26 @@ func TestFailuresOfOtherShards(t *testing.T) {
 	}
 	if why := held(w.shardOf("3/3", nodeName(2))); why != "" {
 		t.Errorf("held: %s", why)
+	}
+}
+
+// TestFailureThatStays: where the failure of a machine that works again stays in the cluster, the run says so.
+func TestFailureThatStays(t *testing.T) {
+	w := fleet(t, 1, "")
+	w.breakKubelets(nodeName(0))
+	if _, sum := w.shardOf("1/1", nodeName(0)).apply(-1); sum.Hosts[0].Err == nil {
+		t.Fatal("a broken kubelet is no failure")
+	}
+	w.breakKubelets()
+	s := w.shardOf("1/1", nodeName(0))
+	s.unreleased = ".failed-"
+	if _, sum := s.apply(-1); sum.Hosts[0].Err != nil {
+		t.Fatal(sum.Hosts[0].Err)
+	}
+	want := event.Warning{Host: nodeName(0), Summary: "the other shards still count the node as failed",
+		Detail: errKilled.Error()}
+	if !slices.ContainsFunc(s.events, func(e event.Event) bool { return e == want }) {
+		t.Errorf("no warning %+v in %+v", want, s.events)
 	}
 }
 

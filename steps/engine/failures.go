@@ -46,14 +46,14 @@ func (s *Session) group() string {
 	return "plan " + s.opt.PlanDigest
 }
 
-// noteFailure notes whether the run of a node has failed. An error is why others do not know of its failure.
+// noteFailure notes whether the run of a node has failed. An error is why others do not know that.
 func (s *Session) noteFailure(ctx context.Context, node string, failed bool) error {
 	l := kube.Lease{Name: leaseName(s.planName()) + failedMark + node, Holder: s.group(), Note: node,
 		Duration: s.failureFor(), Renewed: time.Now()}
 	if !failed {
 		list, known := s.seen.last()
 		if !known || slices.ContainsFunc(list, func(o kube.Lease) bool { return o.Name == l.Name }) {
-			s.release(ctx, l)
+			return s.released(ctx, l)
 		}
 		return nil
 	}

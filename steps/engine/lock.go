@@ -91,10 +91,13 @@ func (s *Session) keep(ctx context.Context, l kube.Lease) (letGo func()) {
 }
 
 // release gives a Lease back; where that fails, it ends by itself.
-func (s *Session) release(ctx context.Context, l kube.Lease) {
+func (s *Session) release(ctx context.Context, l kube.Lease) { _ = s.released(ctx, l) }
+
+// released gives a Lease back, and says why it could not.
+func (s *Session) released(ctx context.Context, l kube.Lease) error {
 	ctx, cancel := kube.Bound(context.WithoutCancel(ctx), letGoFor)
 	defer cancel()
-	_ = s.api.ReleaseLease(ctx, l.Name, l.Holder)
+	return s.api.ReleaseLease(ctx, l.Name, l.Holder)
 }
 
 // The names of other Leases than the plan's have one of these after its name: those of a shard's run, of a Node that

@@ -18,7 +18,7 @@ const (
 )
 
 // Turn waits until the plan's rollout lets the only node of the session begin, beside the runs of other nodes, and
-// returns what ends its turn, with an error if the others do not know of a failure. If why is not empty, the node may
+// returns what ends its turn, with an error if the others do not know how it did. If why is not empty, the node may
 // not begin in this run; err is why the cluster could not be asked. look is asked before each attempt why the run no
 // longer wants to; "" = it does. A run that has its turn says so with InTurn to the session that applies.
 func (s *Session) Turn(ctx context.Context, look func() string) (end func(context.Context, TurnEnd) error,

@@ -66,6 +66,7 @@ type world struct {
 	shard, group  string             // of engine.Options
 	nodesListed   atomic.Int64       // requests for all Nodes
 	leasesTried   sync.Map           // names of Leases that it tried to take
+	unreleased    string             // part of the names of Leases that stay; "" = none
 	environment   string             // of plan.Options
 	asked         *asked             // counts what is asked of what nodes share; nil = not counted
 	boots         *slowBoot          // how machines reboot; nil = at once

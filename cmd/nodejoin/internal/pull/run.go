@@ -170,7 +170,8 @@ func (r *Run) apply(ctx context.Context, rel Release, bundle string, done Result
 	r.turn, r.ended, r.absent, r.begun, r.why = r.newTurn(rel), ended{}, false, false, ""
 	defer func() {
 		if r.turn.end != nil {
-			r.othersKnow(r.turn.end(ctx, r.ends(ctx, result, code)))
+			e := r.ends(ctx, result, code)
+			r.othersKnow(r.turn.end(ctx, e), e)
 		}
 	}()
 	args := []string{"apply", "--auto-approve", "--display", "plain"}
@@ -269,12 +270,16 @@ func (r *Run) holdUp(ctx context.Context, rel Release) {
 	if r.state.Cluster != "" {
 		p.Cluster = &plan.Cluster{Name: r.state.Cluster}
 	}
-	r.othersKnow(r.newTurn(rel).session(p, func(event.Event) {}).NoteFailure(ctx))
+	r.othersKnow(r.newTurn(rel).session(p, func(event.Event) {}).NoteFailure(ctx), engine.TurnFailed)
 }
 
-// othersKnow says why the other nodes do not know that this one has failed; nil = they do.
-func (r *Run) othersKnow(err error) {
-	if err != nil {
+// othersKnow says why the other nodes do not know how the turn of this one has ended; nil = they do.
+func (r *Run) othersKnow(err error, e engine.TurnEnd) {
+	switch {
+	case err == nil:
+	case e == engine.TurnDone:
+		r.Say("the other nodes still count this one as failed: " + err.Error())
+	default:
 		r.Say("the other nodes do not know of the failure: " + err.Error())
 	}
 }

@@ -192,6 +192,8 @@ type faulty struct {
 	kube.API
 	list bool
 	take string // part of the names of Leases; "" = it takes all
+	// release is the same of those that it does not release.
+	release string
 }
 
 var errNoAnswer = errors.New("no answer")
@@ -208,6 +210,13 @@ func (f faulty) TakeLease(ctx context.Context, want kube.Lease, from string) (ku
 		return kube.Lease{}, errNoAnswer
 	}
 	return f.API.TakeLease(ctx, want, from)
+}
+
+func (f faulty) ReleaseLease(ctx context.Context, name, holder string) error {
+	if f.release != "" && strings.Contains(name, f.release) {
+		return errNoAnswer
+	}
+	return f.API.ReleaseLease(ctx, name, holder)
 }
 
 // TestFollowNoSlots: a cluster that does not answer while a node waits is said.

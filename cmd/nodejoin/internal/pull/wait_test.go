@@ -57,6 +57,29 @@ func TestFollowSaysTrouble(t *testing.T) {
 	})
 }
 
+// TestFollowStillFailed: a node that works again, and whose failure stays in the cluster, says so.
+func TestFollowStillFailed(t *testing.T) {
+	s := newSite(t)
+	synctest.Test(t, func(t *testing.T) {
+		s.t = t
+		s.publish(1, "first")
+		n := s.node("n")
+		s.outcome["n"] = firstboot.Failed
+		if code := n.round(t.Context()); code != 1 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		s.outcome["n"], n.said = firstboot.Finished, nil
+		n.opens = func(context.Context, *File) (kube.API, error) {
+			return faulty{API: s.cluster, release: ".failed-"}, nil
+		}
+		if code := n.round(t.Context()); code != 0 {
+			t.Errorf("code %d: %q", code, n.said)
+		}
+		n.wantSaid("the other nodes still count this one as failed: no answer")
+		n.want("True", "Applied", "release 1", 1, "first", "first")
+	})
+}
+
 // rolledBack has the node note that its last apply was rolled back.
 func (n *node) rolledBack(change func(*state)) {
 	n.s.t.Helper()
