@@ -31,6 +31,7 @@ const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST]]
                                          whose address counts, in hex; USER is the id of the user
                                          in whose folder this program is, if that is not who runs it;
                                          with the sha256 of this file, make the folder private first
+       nodejoin-agent outside DATA       serve outside the job of the WinRM shell that this runs in
        nodejoin-agent become METHOD DATA [password]
                                          serve with root's rights, by sudo or doas
        nodejoin-agent receive DATA DIGEST SIZE
@@ -52,6 +53,8 @@ func run(args []string) int {
 	switch {
 	case args[0] == "serve" && len(args) >= 2 && len(args) <= 4:
 		return fail(serve(args[1:]))
+	case args[0] == "outside" && len(args) == 2:
+		return outside(args[1])
 	case args[0] == "become" && (len(args) == 3 || len(args) == 4 && args[3] == "password"):
 		return fail(become(args[1], args[2], len(args) == 4))
 	case args[0] == "receive" && len(args) == 4:
@@ -84,6 +87,15 @@ func fail(err error) int {
 		return 1
 	}
 	return 0
+}
+
+// outside serves where the end of the shell does not kill it in the middle of a step, if the shell allows that.
+func outside(data string) int {
+	code, err := agent.Outside("serve", data)
+	if errors.Is(err, agent.ErrInside) {
+		return fail(serve([]string{data}))
+	}
+	return max(code, fail(err))
 }
 
 // serve keeps standard output for messages: what else is printed goes to standard error.

@@ -25,6 +25,11 @@ func TestAgentCrashUnderWine(t *testing.T) {
 	testUnderWine(t, "agent", "./steps/transport/agent", "-test.run=^TestCrash")
 }
 
+// TestOutsideUnderWine: an agent leaves the job of its shell, and goes on when that is killed.
+func TestOutsideUnderWine(t *testing.T) {
+	testUnderWine(t, "agent", "./steps/transport/agent", "-test.run=^TestOutside$")
+}
+
 // TestHostLockUnderWine: the lock's files while another program holds them open.
 func TestHostLockUnderWine(t *testing.T) {
 	testUnderWine(t, "hostlock", "./steps/hostlock", "-test.run=^TestHolder")

@@ -106,8 +106,10 @@ func TestJoinWinRM(t *testing.T) {
 // serveWinRM starts WinRM on the machine and returns its address and the digest of its certificate.
 func (b *bed) serveWinRM(ctx context.Context, t *testing.T, password string) (addr, digest string) {
 	t.Helper()
+	const shell = `C:\windows\winrshost.exe`
+	b.copyIn(goBuildIn(t, ".", "windows", "winrshost.exe", "build", "./winrshost"), shell)
 	server := exec.CommandContext(ctx, goBuild(t, "linux", "winrmd", "build", "./steps/transport/winrmtest/winrmd"),
-		b.host.Prefix)
+		b.host.Prefix, shell)
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	server.Env = b.host.Command(ctx, "cmd.exe").Env
 	log, err := os.Create(filepath.Join(b.dir, "winrmd.log"))

@@ -68,6 +68,8 @@ type agentFile struct {
 	remote string // path on the machine, with the digest in its name
 	data   string // nodejoin's folder on the machine, and where the plan names one an adapter on a second line
 	posix  bool   // the user's shell takes a backslash for a quote
+	// outside: the end of the user's shell kills what is in it, so the agent runs outside (agent.Outside).
+	outside bool
 }
 
 // open opens the agent on the controller; with agentbin.PackedSuffix it is the packed one. size is in bytes.
@@ -119,7 +121,11 @@ func (a agentFile) serve() string {
 	if a.posix {
 		program = strings.ReplaceAll(program, `\`, "/")
 	}
-	return program + " serve " + hex.EncodeToString([]byte(a.data))
+	mode := " serve "
+	if a.outside {
+		mode = " outside "
+	}
+	return program + mode + hex.EncodeToString([]byte(a.data))
 }
 
 // receive is the command line that has the agent's program write parts of an artifact.

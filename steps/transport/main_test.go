@@ -36,6 +36,14 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "outside" {
+		code, err := agent.Outside("serve", os.Args[2])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(code)
+	}
 	if len(os.Args) == 5 && os.Args[1] == "receive" {
 		data, err := hex.DecodeString(os.Args[2])
 		size, err2 := strconv.ParseInt(os.Args[4], 10, 64)

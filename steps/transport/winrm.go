@@ -12,8 +12,8 @@ import (
 	"nodejoin/steps/transport/wsman"
 )
 
-// winrmConn is a Conn over WinRM. The agent runs in a shell of the machine: its standard input and output are the
-// shell's streams.
+// winrmConn is a Conn over WinRM. The agent's standard input and output are the streams of a shell of the machine, and
+// pass through a process in that shell: the agent itself runs outside, as the end of the shell kills what is in it.
 type winrmConn struct {
 	agentConn
 	client *wsman.Client
@@ -66,6 +66,7 @@ func DialWinRM(ctx context.Context, c WinRMConfig, agents AgentSource) (Conn, er
 	s.work.Go(func() { s.wait(over) }) //nolint:contextcheck // the connection outlives ctx
 	s.work.Go(s.keepAlive)
 	if s.file, err = lookup.wait(ctx, name); err == nil {
+		s.file.outside = true
 		if err = s.start(ctx); err != nil {
 			err = cleaned(s.failed(ctx, err))
 		}
@@ -82,8 +83,8 @@ func (s *winrmConn) Address(host.Facts) string { return publicAddress(s.path.rem
 
 func (s *winrmConn) hangUp() { s.end() }
 
-// release waits, within bounds, until the agent and the shell have ended: the agent must not be cut off while it ends
-// by itself.
+// release waits, within bounds, until the agent and the shell have ended. An agent that takes longer finishes its step
+// without the shell.
 func (s *winrmConn) release() { <-s.over }
 
 // wait waits for the end of the connection, then for that of the agent, whose input ends, and ends the shell.

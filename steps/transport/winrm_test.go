@@ -130,8 +130,8 @@ func TestWinRM(t *testing.T) {
 	}
 }
 
-// TestWinRMCut: a lost connection in the middle of a step is ErrDropped; the step is given up on the machine, and
-// the next connection works.
+// TestWinRMCut: a lost connection in the middle of a step is ErrDropped. The agent is not killed with the shell, but
+// ends the step in its own way, and the next connection works.
 func TestWinRMCut(t *testing.T) {
 	m := newWinRM(t)
 	p := sshtest.NewProxy(t, m.Addr, 0)
@@ -148,6 +148,10 @@ func TestWinRMCut(t *testing.T) {
 	}
 	_ = conn.Close()
 	until(t, "the shell of the lost connection ends", func() bool { return m.Shells() == 0 })
+	until(t, "the agent gives up its step", func() bool {
+		_, err := os.Stat(filepath.Join(m.drive, "slow.given-up"))
+		return err == nil
+	})
 	req := directories(filepath.Join(m.drive, "made"), 3)
 	if reply, err := Do(t.Context(), m.dial(t, c), wire.Apply, req, nil); err != nil || len(reply.Changed) != 3 {
 		t.Fatalf("%+v, %v", reply, err)
@@ -200,7 +204,7 @@ func TestWinRMCrash(t *testing.T) {
 			switch {
 			case strings.HasPrefix(line, "type "):
 				<-ctx.Done()
-			case strings.Contains(line, " serve "):
+			case strings.Contains(line, " outside "):
 				agent, kill := context.WithCancel(ctx)
 				defer kill()
 				go func() { // ends with the command
@@ -397,7 +401,7 @@ func TestWinRMStrangeProgram(t *testing.T) {
 	served := false
 	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
 		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
-			if strings.Contains(line, " serve ") && !served {
+			if strings.Contains(line, " outside ") && !served {
 				served = true
 				for _, text := range []string{wire.NoAgent, "more", "and more"} {
 					_, _ = io.WriteString(out, text+"\r\n")

@@ -19,7 +19,8 @@ import (
 
 // Cmd stands in for cmd.exe in a folder of this machine, the home folder of the user: it takes mkdir, rmdir, move /y,
 // del /f /q, dir /b, type, exit, tar.exe, curl.exe and certutil.exe, each as nodejoin uses it, joined as Joined does,
-// and runs agents with "serve FOLDER" and "receive FOLDER DIGEST SIZE". drive is the folder that C: is there.
+// and runs agents with "serve FOLDER", "outside FOLDER" and "receive FOLDER DIGEST SIZE". drive is the folder that C:
+// is there.
 func Cmd(home, drive string) Run {
 	one := single(home, drive)
 	var run Run
@@ -162,7 +163,7 @@ func certutil(path, algorithm string, out io.Writer) error {
 
 var commands = regexp.MustCompile(`^(mkdir|rmdir /s /q|rmdir|del /f /q|move /y|dir /b|type|exit|` +
 	`tar\.exe -xozmf - -C|tar\.exe -xozmf|certutil\.exe -hashfile|` +
-	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe (?:serve|receive)) ` +
+	`\.nodejoin\\agent\\nodejoin-agent-[0-9a-f]+\.exe (?:serve|outside|receive)) ` +
 	`(\S+(?: \S+| -C \S+| [0-9a-f]+ \d+)?)$`)
 
 // program runs a program to its end. It is killed where ctx ends, as by the end of a shell.

@@ -1,4 +1,5 @@
 // Command winrmd is the server of package winrmtest for a machine in a Wine prefix, which the acceptance tests start.
+// Its arguments are the prefix and a program of the machine that runs a command line as WinRM's own does (winrshost).
 //
 // It reads the password of the user Administrator from the first line of standard input, prints its address and the
 // SHA-256 of its certificate in one line, and runs until its input ends. Command lines run in Wine's cmd.exe, but for
@@ -22,19 +23,19 @@ import (
 )
 
 func main() {
-	if err := serve(os.Args[1]); err != nil {
+	if err := serve(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "winrmd:", err)
 		os.Exit(1)
 	}
 }
 
-func serve(prefix string) error {
+func serve(prefix, host string) error {
 	in := bufio.NewReader(os.Stdin)
 	password, err := in.ReadString('\n')
 	if err != nil {
 		return fmt.Errorf("read the password: %w", err)
 	}
-	m := machine{env: append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=",
+	m := machine{host: host, env: append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "DISPLAY=",
 		"WINEDLLOVERRIDES=mscoree,mshtml="),
 		home: filepath.Join(prefix, "drive_c", "users", "Administrator")}
 	if err := os.MkdirAll(m.home, 0o755); err != nil {
@@ -53,6 +54,7 @@ func serve(prefix string) error {
 // machine is the machine in a prefix.
 type machine struct {
 	home string // folder of the user, where command lines start
+	host string // the program that runs one
 	env  []string
 }
 
@@ -65,7 +67,7 @@ func (m machine) run(ctx context.Context, line string, in io.Reader, out, errs i
 
 // one runs one command.
 func (m machine) one(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
-	argv := []string{"wine", "cmd.exe", "/c", line}
+	argv := []string{"wine", m.host, line}
 	name, args, _ := strings.Cut(line, " ")
 	here := strings.Fields(strings.ReplaceAll(args, `\`, "/"))
 	switch name {
@@ -82,9 +84,8 @@ func (m machine) one(ctx context.Context, line string, in io.Reader, out, errs i
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.home, m.env, out, errs, 5*time.Second
-	// The end of a shell ends what it started, as its job does on Windows.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	// The end of a shell is that of m.host, and so of its job.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
