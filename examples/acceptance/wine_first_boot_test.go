@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -252,23 +254,19 @@ func (b *bed) asSetup(ctx context.Context, name string) (task []byte) {
 	if !strings.Contains(answers.Paths[0], "Set-Content "+script+" $e.InnerText;") {
 		b.t.Errorf("the script goes elsewhere: %s", answers.Paths[0])
 	}
-	at := b.host.Path(`C:\windows\temp\nodejoin.cmd`)
-	if err := os.WriteFile(at, []byte(answers.Extensions+"\r\n"), 0o600); err != nil {
+	made := b.host.Path(firstBootTask)
+	if err := os.MkdirAll(made, 0o755); err != nil { // so that no task can be made
 		b.t.Fatal(err)
 	}
-	line, quoted := strings.CutSuffix(answers.Paths[1], `"`)
-	program, line, ok := strings.Cut(line, ` /c "`)
-	if !ok || !quoted || strings.Contains(line, `"`) { // else Wine gives the program another line than Setup does
-		b.t.Fatalf("the command is %s", answers.Paths[1])
+	b.setupRuns(ctx, answers.Paths[1], answers.Extensions, 3)
+	if err := os.Remove(made); err != nil {
+		b.t.Fatal(err)
 	}
-	if out, err := b.host.Run(ctx, program, "/c", line); err != nil {
-		b.t.Fatalf("%v\n%s", err, out)
-	}
-	_, left := os.Stat(at)
-	_, started := os.Stat(b.host.Path(firstBootTask + ".run"))
-	if !os.IsNotExist(left) || !os.IsNotExist(started) || len(b.read(firstBootDir+`\join.b64`)) == 0 ||
+	b.setupRuns(ctx, answers.Paths[1], answers.Extensions, 0)
+	_, started := os.Stat(made + ".run")
+	if !os.IsNotExist(started) || len(b.read(firstBootDir+`\join.b64`)) == 0 ||
 		string(b.read(firstBootTask)) != firstBootDir+`\run.cmd` {
-		b.t.Errorf("the script is left: %v; the task is started: %v", left, started)
+		b.t.Errorf("the task is not made, or started: %v", started)
 	}
 	task = b.read(firstBootDir + `\run.cmd`)
 	for _, made := range []string{firstBootDir, firstBootTask} {
@@ -277,6 +275,30 @@ func (b *bed) asSetup(ctx context.Context, name string) (task []byte) {
 		}
 	}
 	return task
+}
+
+// setupRuns runs the second command of an answer file, with the script that the first one takes out of it, and checks
+// its exit code. The script is gone then.
+func (b *bed) setupRuns(ctx context.Context, path, script string, code int) {
+	b.t.Helper()
+	at := b.host.Path(`C:\windows\temp\nodejoin.cmd`)
+	if err := os.WriteFile(at, []byte(script+"\r\n"), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	line, quoted := strings.CutSuffix(path, `"`)
+	program, line, ok := strings.Cut(line, ` /c "`)
+	if !ok || !quoted || strings.Contains(line, `"`) { // else Wine gives the program another line than Setup does
+		b.t.Fatalf("the command is %s", path)
+	}
+	out, err := b.host.Run(ctx, program, "/c", line)
+	have := 0
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		have, err = ended.ExitCode(), nil
+	}
+	if _, left := os.Stat(at); err != nil || have != code || !os.IsNotExist(left) {
+		b.t.Fatalf("%v, exit code %d, want %d; the script is left: %v\n%s", err, have, code, left, out)
+	}
 }
 
 // wantReady checks that the node has joined and is ready.

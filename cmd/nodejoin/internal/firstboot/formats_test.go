@@ -165,7 +165,10 @@ func answerFile(t *testing.T, text []byte) {
 	}
 	other := slices.Concat(file.Other, file.Settings[0].Other, c.Other)
 	for i, want := range []string{`powershell.exe -NoProfile -Command "` + takeOut + `"`,
-		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd & del C:\Windows\Temp\nodejoin.cmd"`} {
+		// The script goes whatever it returns. Where it fails, the command does, with a code that Setup does not take
+		// for a reboot (WillReboot of RunSynchronousCommand).
+		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd & if errorlevel 1 (del C:\Windows\Temp\nodejoin.cmd & exit 3) ` +
+			`else del C:\Windows\Temp\nodejoin.cmd"`} {
 		r := c.Run[i]
 		if other = append(other, r.Other...); r.Action != "add" || r.Order != i+1 || r.Path != want || len(want) > 259 {
 			t.Errorf("command %d, with %d characters:\n%+v\nwant %s", i+1, len(r.Path), r, want)
