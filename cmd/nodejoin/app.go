@@ -71,6 +71,7 @@ type app struct {
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts, which sets it
 	run    *history.Writer  // the record of this run; nil = none
+	notes  string           // the folder of such records; "" = history.Root
 	sent   []string         // the nodes that an agent was sent to
 }
 

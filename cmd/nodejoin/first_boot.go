@@ -15,10 +15,12 @@ import (
 // firstBoot is what the commands of the first boot share with the others.
 func (a *app) firstBoot(execute runner) firstboot.App {
 	return firstboot.App{PlanFlags: a.planFlags, Load: a.loadFirstBoot, Exit: exit, Notice: a.term.Notice,
-		Out:     a.term.Out,
-		Usage:   func(c *cobra.Command, err error) error { return usageError{c, err} },
-		Failed:  a.failed,
-		Apply:   func(r firstboot.Alone) firstboot.Apply { return a.applyAlone(execute, r, nil) },
+		Out:    a.term.Out,
+		Usage:  func(c *cobra.Command, err error) error { return usageError{c, err} },
+		Failed: a.failed,
+		Apply: func(r firstboot.Alone, notes string) firstboot.Apply {
+			return a.applyAlone(execute, r, nil, notes)
+		},
 		Approve: a.approve, Options: a.options, Say: a.term.Say}
 }
 
@@ -26,14 +28,14 @@ func (a *app) firstBoot(execute runner) firstboot.App {
 func (a *app) follow(execute runner) pull.App {
 	return pull.App{Exit: exit, Notice: a.term.Notice,
 		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
-		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r, r.Fails) }}
+		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r, r.Fails, "") }}
 }
 
-// applyAlone runs apply for the run of a machine. fails is that of app.
-func (a *app) applyAlone(execute runner, r firstboot.Alone, fails func(string)) firstboot.Apply {
+// applyAlone runs apply for the run of a machine. fails and notes are those of app.
+func (a *app) applyAlone(execute runner, r firstboot.Alone, fails func(string), notes string) firstboot.Apply {
 	return func(ctx context.Context, args []string) (int, firstboot.Outcome) {
 		code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r,
-			fails: fails}, args)
+			fails: fails, notes: notes}, args)
 		return code, map[int]firstboot.Outcome{exitOK: firstboot.Finished, exitReboot: firstboot.Rebooting,
 			exitUnreachable: firstboot.Waiting, exitLocked: firstboot.Waiting}[code]
 	}

@@ -24,7 +24,7 @@ func (a *app) record(args []string, c *plan.Compiled) error {
 	if err != nil {
 		return err
 	}
-	root, err := history.Root()
+	root, err := history.In(a.notes)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (a *app) record(args []string, c *plan.Compiled) error {
 // usual is how long steps took in earlier runs of the plan.
 func (a *app) usual(args []string) func(host, step string) time.Duration {
 	path, err := planPath(args)
-	root, rootErr := history.Root()
+	root, rootErr := history.In(a.notes)
 	if err != nil || rootErr != nil {
 		return func(string, string) time.Duration { return -1 }
 	}

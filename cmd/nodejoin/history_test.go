@@ -1,11 +1,13 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/history"
 	"nodejoin/cmd/nodejoin/internal/holder"
+	"nodejoin/plan"
 	"nodejoin/steps/event"
 )
 
@@ -53,5 +55,23 @@ func TestRunNames(t *testing.T) {
 			t.Fatalf("%s after %s", name, last)
 		}
 		last = name
+	}
+}
+
+// TestRunNotedElsewhere: a run that has a folder for its record leaves none where runs are recorded.
+func TestRunNotedElsewhere(t *testing.T) {
+	state, notes := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	a := &app{notes: notes, holder: holder.New("apply")}
+	if err := a.record([]string{t.TempDir()}, &plan.Compiled{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.run.Finish(history.End{}); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]int{notes: 1, state: 0} {
+		if list, err := os.ReadDir(dir); err != nil || len(list) != want {
+			t.Errorf("%s has %v, want %d: %v", dir, list, want, err)
+		}
 	}
 }

@@ -70,12 +70,12 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	notes := ""
 	if n.Connection.Type == "local" {
-		done, err := here(n.Name)
-		if err != nil {
+		if notes, err = here(n.Name); err != nil {
 			return x.Failed(err)
 		}
-		defer done()
+		defer func() { _ = os.RemoveAll(notes) }() // what is left is in the folder for temporary files
 	}
 	req := generalization(n)
 	part := image{n.Name}
@@ -93,7 +93,8 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if code, o := x.Apply(part)(ctx, append([]string{"apply", "--auto-approve", args[0]}, given(c)...)); o != Finished {
+	apply := append([]string{"apply", "--auto-approve", args[0]}, given(c)...)
+	if code, o := x.Apply(part, notes)(ctx, apply); o != Finished {
 		if o == Rebooting {
 			x.Notice("Reboot the machine, and run bake again.")
 		}
@@ -107,41 +108,31 @@ func (x *baking) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// here keeps this machine, which is to become an image, free of notes about runs: those of this one go with done,
-// those of a bake that was killed go now, and other earlier ones are an error. They have names and addresses.
-func here(node string) (done func(), err error) {
+// here keeps this machine, which is to become an image, free of notes about runs: the caller removes the folder for
+// those of this one, those of a bake that was killed go now, and other earlier ones are an error. They have names and
+// addresses.
+func here(node string) (notes string, err error) {
 	root, err := history.Root()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	switch earlier, err := os.ReadDir(root); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+		return "", err
 	case len(earlier) > 0:
-		return nil, &steps.Error{Code: steps.CodeFailed, Summary: unfit,
+		return "", &steps.Error{Code: steps.CodeFailed, Summary: unfit,
 			Detail: node + " has notes about earlier runs of nodejoin (" + root + "); nothing was changed",
 			Remedy: "remove that folder and run bake again"}
 	}
-	const notes = "nodejoin-bake-"
-	killed, err := filepath.Glob(filepath.Join(os.TempDir(), notes+"*"))
+	const name = "nodejoin-bake-"
+	killed, err := filepath.Glob(filepath.Join(os.TempDir(), name+"*"))
 	for _, dir := range killed {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("remove the notes of a bake that was killed: %w", err)
+		return "", fmt.Errorf("remove the notes of a bake that was killed: %w", err)
 	}
-	dir, err := os.MkdirTemp("", notes)
-	if err != nil {
-		return nil, err
-	}
-	const variable = "XDG_STATE_HOME" // see history.Root
-	before, set := os.LookupEnv(variable)
-	return func() {
-		_ = os.RemoveAll(dir) // what is left is in the folder for temporary files
-		if _ = os.Unsetenv(variable); set {
-			_ = os.Setenv(variable, before)
-		}
-	}, os.Setenv(variable, dir)
+	return os.MkdirTemp("", name)
 }
 
 // unfit is an error's summary.

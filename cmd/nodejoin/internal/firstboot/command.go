@@ -39,8 +39,8 @@ type App struct {
 	Load func(ctx context.Context, args []string) (l Loaded, err error)
 	// Failed prints a failure, and returns the error that ends the command.
 	Failed func(error) error
-	// Apply runs 'nodejoin apply' for a part of the plan.
-	Apply func(Alone) Apply
+	// Apply runs 'nodejoin apply' for a part of the plan, which is noted in the folder notes; "" = where runs are noted.
+	Apply func(r Alone, notes string) Apply
 	// Approve asks the question; without a terminal to ask on it may fail with the advice.
 	Approve func(ctx context.Context, p *plan.Compiled, question, advice string) error
 	// Options are those of a session, whose events go to sink.
@@ -337,7 +337,7 @@ func FirstBoot(a App) *cobra.Command {
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		r := &Run{Path: args[0], Say: a.Notice}
-		r.Apply = a.Apply(r)
+		r.Apply = a.Apply(r, "")
 		code, err := r.Do(c.Context())
 		if err != nil {
 			return a.ended(err)

@@ -1,9 +1,7 @@
 package firstboot
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +119,7 @@ func TestHere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done, err := here("n-1")
+	notes, err := here("n-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,16 +128,8 @@ func TestHere(t *testing.T) {
 		!slices.Contains(left, other) {
 		t.Errorf("%v, %v: want what is not of a bake, and the notes of this one", left, err)
 	}
-	during, err := history.Root()
-	if err != nil || strings.HasPrefix(during, state) {
-		t.Errorf("the run is noted in %s: %v", during, err)
-	}
-	if err := os.MkdirAll(filepath.Join(during, "plan"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	done()
-	if _, err := os.Stat(during); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the note is left: %v", err)
+	if during, err := history.In(notes); err != nil || during != notes || !slices.Contains(left, notes) {
+		t.Errorf("the run is noted in %s, not in %s: %v", during, notes, err)
 	}
 	root, err := history.Root()
 	if err == nil {

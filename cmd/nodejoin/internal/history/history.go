@@ -134,6 +134,14 @@ func Root() (string, error) {
 	return filepath.Join(home, ".local", "state", "nodejoin", "history"), err
 }
 
+// In is the folder of all plans that is given; "" = Root.
+func In(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	return Root()
+}
+
 // Dir is the folder of the plan at an absolute path, in an environment ("" = none): the last element of the path, for
 // people, and a digest of the whole path. The runs of an environment have a folder of their own in it, so that many
 // runs of one push out none of another.
