@@ -55,6 +55,15 @@ func newCompiler(p *Plan) *compiler {
 			scope.Outside(func() { dir, err = fetch(r) })
 			return dir, err
 		}
+		scope.ModuleDigest = func(address string) (digest string, err error) {
+			if m := p.locked.LookupModule(steps.ShowURL(address)); m != nil {
+				digest = m.SHA256
+			}
+			if read := p.opt.ModuleDigest; read != nil {
+				scope.Outside(func() { digest, err = read(address, digest) })
+			}
+			return digest, err
+		}
 	}
 	d := &block.Plan{Scope: scope, Written: p.blocks, Lost: p.lost}
 	return &compiler{Plan: d, opt: p.opt, dir: p.files.Dir, used: map[string]bool{},

@@ -13,6 +13,7 @@ import (
 	"nodejoin/plan/block"
 	"nodejoin/plan/compat"
 	"nodejoin/plan/lock"
+	"nodejoin/plan/source"
 	"nodejoin/steps"
 )
 
@@ -189,12 +190,19 @@ func (c *compiler) idleEntries() {
 			}
 		}
 	}
+	for _, e := range c.lock.Modules {
+		if !slices.ContainsFunc(c.Modules, func(m source.Remote) bool { return m.Locked == e.Address }) {
+			if names = append(names, "the module "+e.Address); len(names) == 1 {
+				at = e.Range
+			}
+		}
+	}
 	more := ""
 	if n := len(names) - namedEntries; n > 0 {
 		names, more = names[:namedEntries], fmt.Sprintf(" and %d more", n)
 	}
 	if len(names) > 0 {
-		c.Warn(at, "unused lock entry", "No node of the plan needs %s%s. '%s' removes it from the lock.",
+		c.Warn(at, "unused lock entry", "The plan does not need %s%s. '%s' removes it from the lock.",
 			strings.Join(names, ", "), more, c.lockCommand(""))
 	}
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// Module unpacks a module that is not beside the plan, once its digest is verified, and returns its folder. nil =
 	// such plans are refused.
 	Module func(source.Remote) (dir string, err error)
+	// ModuleDigest reads what digest a module has now. locked is the one that the lock has, "" = none. It is for
+	// 'nodejoin lock'; nil = the lock's counts.
+	ModuleDigest func(address, locked string) (sha256 string, err error)
 	// Unvalued is for judging a plan without the values of its variables: what depends on one that has none is unknown.
 	// No program is run, and the files of data blocks need not exist.
 	Unvalued bool

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -45,6 +44,8 @@ a checksum file for, or the plan names one with the argument checksum, is compar
 the rest the lock says that nobody verified it; a verify block in the plan refuses that. What is
 locked already must still have the same bytes; --upgrade takes what is there now. A lock is
 written completely or not at all.
+
+A module from elsewhere of which the plan gives no digest is locked, too.
 
 With --images the lock has the container images of the plan, too: those of the pods' sandboxes
 (pause) and of its manifests. They are read from their registries, with the logins of docker on this
@@ -104,10 +105,11 @@ func (x *lockCommand) lockedPlan(ctx context.Context, args []string) (*plan.Comp
 	if err != nil {
 		return nil, nil, err
 	}
+	opt := modules.Options{Notice: x.term.Notice}
 	p, diags := plan.Load(planArg(args), plan.Options{Vars: vars, VarFiles: x.varFiles,
 		Environment: x.environment, Env: x.lookupEnv,
 		Agent: anyAgent, Self: anyAgent, Version: version, Locking: true, Program: program.Runner(ctx),
-		Module: modules.Reader(ctx, modules.Options{Notice: x.term.Notice})})
+		Module: modules.Reader(ctx, opt), ModuleDigest: locker.ModuleDigest(modules.Digest(ctx, opt), x.upgrade)})
 	var compiled *plan.Compiled
 	if !diags.HasErrors() {
 		var more hcl.Diagnostics
@@ -127,8 +129,8 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 	locker.Write(x.term.Out, changes, ui.CleanLine)
 	name := ui.CleanLine(filepath.Base(p.LockFile))
 	switch {
-	case len(changes) == 0 && (p.Lock != nil || len(now.Entries) == 0):
-		x.term.Say("No changes: %s, all as locked.", counted(now))
+	case len(changes) == 0 && (p.Lock != nil || len(now.Entries)+len(now.Modules) == 0):
+		x.term.Say("No changes: %s, all as locked.", locker.Counted(now))
 		x.unverified(now)
 		return nil
 	case x.check:
@@ -139,18 +141,9 @@ func (x *lockCommand) finish(p *plan.Compiled, now *lock.File) error {
 		x.problems([]ui.Problem{locker.Unwritten(err)}, nil)
 		return exitError(exitFailed)
 	}
-	x.term.Say("Wrote %s: %s. Review it, and keep it in version control.", name, counted(now))
+	x.term.Say("Wrote %s: %s. Review it, and keep it in version control.", name, locker.Counted(now))
 	x.unverified(now)
 	return nil
-}
-
-// counted says how much a lock has.
-func counted(f *lock.File) string {
-	text := fmt.Sprintf("%d %s", len(f.Entries), plural(len(f.Entries), "artifact"))
-	if n := len(f.Images); n > 0 {
-		text += fmt.Sprintf(" and %d %s", n, plural(n, "image"))
-	}
-	return text
 }
 
 // unverified names the artifacts for whose digest nobody vouches.

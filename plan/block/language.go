@@ -143,8 +143,9 @@ var RootSpec = &eval.Spec{Blocks: []*eval.Spec{
 		"only", Attrs: []eval.Attr{
 		{Name: "source", Required: true, Static: true, Doc: "the folder, from that of this file: \"./modules/windows\"; " +
 			"or an archive, \"https://HOST/PATH.tar.gz\", as Git servers have one for each tag; or an OCI artifact with an " +
-			"archive, \"oci://REGISTRY/REPOSITORY@sha256:DIGEST\""},
-		{Name: "sha256", Static: true, Doc: "digest of the archive, which a module from an archive needs"},
+			"archive, \"oci://REGISTRY/REPOSITORY:TAG\" or \"oci://REGISTRY/REPOSITORY@sha256:DIGEST\""},
+		{Name: "sha256", Static: true, Doc: "digest of the archive; without one, `nodejoin lock` notes it, " +
+			"and that of a tag"},
 		{Name: "path", Static: true, Doc: "the module's folder in its archive, for example \"modules-1.2.0/windows\"; " +
 			"default its top"},
 		{Name: "inputs", Static: true, Doc: "an object with values for the module's variables"},

@@ -92,7 +92,7 @@ func (m *moduleCall) open() bool {
 	default:
 		sc.Fail(at.Expr.Range(), "invalid source", "%q is not the source of a module. Write the path of a folder that "+
 			"begins with ./ or ../, for example \"./modules/windows\"; or the address of an archive, "+
-			"https://HOST/PATH.tar.gz with its sha256, or of an OCI artifact, oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
+			"https://HOST/PATH.tar.gz, or of an OCI artifact, oci://REGISTRY/REPOSITORY:TAG or @sha256:DIGEST.", text)
 		return false
 	}
 	m.files = files.Module(m.dir)

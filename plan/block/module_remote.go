@@ -79,8 +79,7 @@ func (m *moduleCall) fetch(text string) (*source.Files, bool) {
 	}
 	dir, err := sc.Module(r)
 	if err != nil {
-		m.Fail("source", "module not read", "The module %q cannot be read: %s.", m.Block.Labels[0],
-			strings.TrimSuffix(err.Error(), "."))
+		m.unread(err)
 		return nil, false
 	}
 	m.log.remote = append(m.log.remote, r)
@@ -112,17 +111,21 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 		return source.Remote{}, false
 	}
 	if rest, oci := strings.CutPrefix(text, "oci://"); oci {
-		address, digest, _ := strings.Cut(rest, "@sha256:")
+		address, digest, pinned := strings.Cut(rest, "@sha256:")
 		digest = strings.ToLower(digest)
 		if m.Has("sha256") {
 			return fail("sha256", "argument without effect", "The digest of an OCI artifact is a part of its source: "+
 				"oci://REGISTRY/REPOSITORY@sha256:DIGEST. Remove the argument.")
 		}
-		if steps.DigestAlgorithm(digest) != "sha256" || !strings.Contains(address, "/") {
-			return fail("source", "module without a digest", "%q is not an OCI artifact with its digest. A tag may "+
-				"name another module tomorrow, so write oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
+		switch {
+		case pinned && steps.DigestAlgorithm(digest) == "sha256" && strings.Contains(address, "/"):
+			return source.Remote{Address: "oci://" + address, SHA256: digest}, true
+		case origin.IsOCI(text):
+			return m.locked(text)
 		}
-		return source.Remote{Address: "oci://" + address, SHA256: digest}, true
+		return fail("source", "invalid source", "%q names no version of an artifact. Write "+
+			"oci://REGISTRY/REPOSITORY:TAG, whose digest 'nodejoin lock' notes, or "+
+			"oci://REGISTRY/REPOSITORY@sha256:DIGEST.", text)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -134,20 +137,40 @@ func (m *moduleCall) remote(text string) (r source.Remote, ok bool) {
 			"https://github.com/ORGANIZATION/REPOSITORY/archive/refs/tags/v1.2.0.tar.gz.", u.Path)
 	}
 	if !m.Has("sha256") {
-		return m.withoutDigest()
+		if m.Misspelt("sha256") {
+			return source.Remote{}, false
+		}
+		return m.locked(text)
 	}
 	digest, ok := m.literal("sha256", `"e3b0c442..." with 64 hex digits`)
 	if digest = strings.ToLower(digest); ok && digest == "" {
-		return m.withoutDigest()
+		return m.locked(text)
 	}
 	origin.Digest(m.Section, "sha256", digest)
 	return source.Remote{Address: text, SHA256: digest}, ok && steps.DigestAlgorithm(digest) == "sha256"
 }
 
-func (m *moduleCall) withoutDigest() (source.Remote, bool) {
-	if !m.Misspelt("sha256") {
-		m.Fail("source", "module without a digest", "The address may have another archive tomorrow. Give the "+
-			"sha256 of the archive, as 'sha256sum FILE' or its publisher shows it.")
+// locked is a module of which the plan gives no digest.
+func (m *moduleCall) locked(address string) (source.Remote, bool) {
+	sc := m.moduleReader.Scope
+	if sc.Files.Confined || sc.Module == nil {
+		return source.Remote{}, true // is not read, see fetch
 	}
-	return source.Remote{}, false
+	digest, err := sc.ModuleDigest(address)
+	if err != nil {
+		m.unread(err)
+		return source.Remote{}, false
+	}
+	if digest == "" {
+		m.Fail("source", "module without a digest", "The address may have another archive tomorrow. 'nodejoin lock' "+
+			"notes the digest of what it has now in the plan's lock; or give it here, as the publisher shows it.")
+		return source.Remote{}, false
+	}
+	return source.Remote{Address: address, SHA256: digest, Locked: steps.ShowURL(address)}, true
+}
+
+// unread reports why the module cannot be read.
+func (m *moduleCall) unread(err error) {
+	m.Fail("source", "module not read", "The module %q cannot be read: %s.", m.Block.Labels[0],
+		strings.TrimSuffix(err.Error(), "."))
 }

@@ -17,8 +17,8 @@ const ModuleKind = "module"
 // Inside is a scope for the module that sees these files: it has the functions of the language and no values. What is
 // wrong is reported with the plan.
 func (sc *Scope) Inside(files *source.Files) *Scope {
-	inner := &Scope{Diags: sc.Diags, Files: files, Module: sc.Module, env: sc.env, contents: sc.contents,
-		templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
+	inner := &Scope{Diags: sc.Diags, Files: files, Module: sc.Module, ModuleDigest: sc.ModuleDigest, env: sc.env,
+		contents: sc.contents, templates: map[string]hclsyntax.Expression{}, texts: map[string]fileText{}}
 	inner.Ctx = &hcl.EvalContext{Variables: map[string]cty.Value{}, Functions: inner.Functions()}
 	return inner
 }

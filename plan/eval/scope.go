@@ -26,6 +26,8 @@ type Scope struct {
 	Program func(Program) ([]byte, error)
 	// Module unpacks a module from elsewhere and returns its folder; nil = none is read.
 	Module func(source.Remote) (dir string, err error)
+	// ModuleDigest is the digest of a module of which the plan gives none; "" = nobody knows it.
+	ModuleDigest func(address string) (sha256 string, err error)
 
 	outside   waiting
 	contents  map[*hcl.Block]*content         // a block that is evaluated for many nodes is decoded once

@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -11,7 +13,7 @@ const head = `# Written by 'nodejoin lock'. Keep it beside the plan, in version 
 
 // Format returns the text of the lock: the same for the same entries, in any order and on any machine.
 func (f *File) Format() []byte {
-	sorted := &File{Entries: append([]Entry(nil), f.Entries...), Images: append([]Image(nil), f.Images...)}
+	sorted := &File{Entries: slices.Clone(f.Entries), Images: slices.Clone(f.Images), Modules: slices.Clone(f.Modules)}
 	sorted.Sort()
 	out := hclwrite.NewEmptyFile()
 	out.Body().SetAttributeValue("format", cty.NumberIntVal(format))
@@ -35,6 +37,9 @@ func (f *File) Format() []byte {
 	}
 	for _, i := range sorted.Images {
 		i.format(out.Body())
+	}
+	for _, m := range sorted.Modules {
+		m.format(out.Body())
 	}
 	return append([]byte(head), hclwrite.Format(out.Bytes())...)
 }

@@ -1,5 +1,5 @@
-// Package lock is the format of a plan's lock file: which bytes each artifact of the plan has, where they come
-// from, and who vouches for them. 'nodejoin lock' writes it; the plan reads it.
+// Package lock is the format of a plan's lock file: which bytes each artifact, image and module of the plan has, where
+// they come from, and who vouches for them. 'nodejoin lock' writes it; the plan reads it.
 package lock
 
 import (
@@ -62,6 +62,7 @@ func (e Entry) Same(o Entry) bool {
 type File struct {
 	Entries []Entry
 	Images  []Image // none = the images of the plan are not locked
+	Modules []Module
 }
 
 // Lookup returns the entry of an artifact; nil = none.
@@ -90,8 +91,22 @@ func (f *File) LookupImage(name, platform string) *Image {
 	return nil
 }
 
-// Sort puts the entries and images into the order of the file.
+// LookupModule returns the entry of a module; nil = none.
+func (f *File) LookupModule(address string) *Module {
+	if f == nil {
+		return nil
+	}
+	for n := range f.Modules {
+		if f.Modules[n].Address == address {
+			return &f.Modules[n]
+		}
+	}
+	return nil
+}
+
+// Sort puts what the lock has into the order of the file.
 func (f *File) Sort() {
+	slices.SortFunc(f.Modules, func(a, b Module) int { return strings.Compare(a.Address, b.Address) })
 	slices.SortFunc(f.Images, func(a, b Image) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Platform, b.Platform))
 	})

@@ -13,9 +13,10 @@ import (
 
 // document is the file as HCL.
 type document struct {
-	Format    int          `hcl:"format"`
-	Artifacts []block      `hcl:"artifact,block"`
-	Images    []imageBlock `hcl:"image,block"`
+	Format    int           `hcl:"format"`
+	Artifacts []block       `hcl:"artifact,block"`
+	Images    []imageBlock  `hcl:"image,block"`
+	Modules   []moduleBlock `hcl:"module,block"`
 }
 
 type block struct {
@@ -80,6 +81,16 @@ func Decode(body hcl.Body) (*File, hcl.Diagnostics) {
 				i.Name, i.Platform, first.Range.Start.Line))
 		}
 		f.Images = append(f.Images, i)
+	}
+	for _, b := range d.Modules {
+		m := Module{b.Address, b.SHA256, b.At}
+		if why := m.wrong(); why != "" {
+			list = append(list, fault(b.At, "damaged lock", "%s."+remedy, why))
+		} else if first := f.LookupModule(m.Address); first != nil {
+			list = append(list, fault(b.At, "damaged lock", "There is another entry for the module %s in line %d."+
+				remedy, m.Address, first.Range.Start.Line))
+		}
+		f.Modules = append(f.Modules, m)
 	}
 	if list.HasErrors() {
 		return nil, list

@@ -19,7 +19,8 @@ type Change struct {
 
 // Changes lists what differs between two locks, in the order of their entries. old may be nil.
 func Changes(old, now *lock.File) (out []Change) {
-	all := &lock.File{Entries: slices.Clone(now.Entries), Images: slices.Clone(now.Images)}
+	all := &lock.File{Entries: slices.Clone(now.Entries), Images: slices.Clone(now.Images),
+		Modules: slices.Clone(now.Modules)}
 	if old != nil {
 		for _, e := range old.Entries {
 			if now.Lookup(e.Name, e.Platform) == nil {
@@ -29,6 +30,11 @@ func Changes(old, now *lock.File) (out []Change) {
 		for _, i := range old.Images {
 			if now.LookupImage(i.Name, i.Platform) == nil {
 				all.Images = append(all.Images, i)
+			}
+		}
+		for _, m := range old.Modules {
+			if now.LookupModule(m.Address) == nil {
+				all.Modules = append(all.Modules, m)
 			}
 		}
 	}
@@ -45,7 +51,21 @@ func Changes(old, now *lock.File) (out []Change) {
 			out = append(out, Change{"image " + i.Name + " " + i.Platform, a != nil, b != nil, imageFields(a, b)})
 		}
 	}
+	for _, m := range all.Modules {
+		a, b := digestOf(old.LookupModule(m.Address)), digestOf(now.LookupModule(m.Address))
+		if a != b {
+			out = append(out, Change{"module " + m.Address, a != "", b != "", []field{{"sha256", a, b}}})
+		}
+	}
 	return out
+}
+
+// digestOf is that of a module; "" = there is none.
+func digestOf(m *lock.Module) string {
+	if m == nil {
+		return ""
+	}
+	return m.SHA256
 }
 
 // Write shows changes as text. clean makes text of the plan and of servers harmless.
@@ -123,4 +143,25 @@ func orNone(s string) string {
 		return "(none)"
 	}
 	return s
+}
+
+// Counted says how much a lock has: 5 artifacts, 1 image and 2 modules.
+func Counted(f *lock.File) string {
+	var list []string
+	for _, of := range []struct {
+		n    int
+		what string
+	}{{len(f.Entries), "artifact"}, {len(f.Images), "image"}, {len(f.Modules), "module"}} {
+		switch {
+		case of.n == 1:
+			list = append(list, "1 "+of.what)
+		case of.n > 0 || of.what == "artifact":
+			list = append(list, fmt.Sprintf("%d %ss", of.n, of.what))
+		}
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }

@@ -45,6 +45,7 @@ func (l *Locker) Lock(ctx context.Context, p *plan.Compiled) (*lock.File, hcl.Di
 	_ = g.Wait() // the functions return none
 	faults = slices.DeleteFunc(faults, func(d *hcl.Diagnostic) bool { return d == nil })
 	f := &lock.File{Entries: entries}
+	faults = append(faults, addModules(f, p.Modules)...)
 	if l.Images != nil {
 		faults = append(faults, l.Images.add(ctx, p, f, l.Upgrade)...)
 	}

@@ -49,7 +49,7 @@ func Reader(ctx context.Context, opt Options) func(source.Remote) (dir string, e
 		if err != nil {
 			return "", err
 		}
-		m := module{r, opt, "", r.SHA256}
+		m := &module{r, opt, "", r.SHA256}
 		if opt.Bundled != nil {
 			file, digest := opt.Bundled(r.SHA256)
 			// A bundle does not have the manifest of an OCI artifact, so nothing shows that the archive is the artifact's.
@@ -61,8 +61,46 @@ func Reader(ctx context.Context, opt Options) func(source.Remote) (dir string, e
 		if _, err := os.Stat(at); err == nil {
 			return filepath.Join(at, treeDir), nil
 		}
-		return filepath.Join(at, treeDir), m.read(ctx, cache, at)
+		return filepath.Join(at, treeDir), m.read(ctx, cache)
 	}
+}
+
+// Digest reads what digests modules have now. An archive is in the cache then.
+func Digest(ctx context.Context, opt Options) func(address string) (sha256 string, err error) {
+	known := map[string]string{} // by address: many blocks may have one module
+	return func(address string) (string, error) {
+		if digest := known[address]; digest != "" {
+			return digest, nil
+		}
+		m := &module{source.Remote{Address: address}, opt, "", ""}
+		err := m.look(ctx)
+		if err == nil {
+			known[address] = m.want
+		}
+		return m.want, err
+	}
+}
+
+// look finds the digest of a module.
+func (m *module) look(ctx context.Context) error {
+	repository, oci := strings.CutPrefix(m.Address, artifact.OCIScheme)
+	if !oci {
+		cache, err := cacheDir()
+		if err != nil {
+			return err
+		}
+		return m.read(ctx, cache)
+	}
+	ctx, cancel := m.bound(ctx)
+	defer cancel()
+	store := artifact.New(artifact.Options{Direct: true})
+	defer store.Close()
+	var err error
+	m.want, err = (&registry.Client{Transport: store.Transport()}).Digest(ctx, repository)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // module is one that is read.
@@ -70,7 +108,7 @@ type module struct {
 	source.Remote
 	Options
 	bundled string // its archive in the bundle of the plan; "" = none
-	want    string // digest after which its folder in the cache is named
+	want    string // digest after which its folder in the cache is named; "" = what is read has it
 }
 
 // Archive is the archive of a module that was read before.
@@ -94,10 +132,15 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "nodejoin", "modules"), err
 }
 
-// read puts a module into the folder at, whole or not at all.
-func (m module) read(ctx context.Context, cache, at string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("%s was not read within %s",
-		steps.ShowURL(m.Address), longest))
+// bound bounds the reading of a module.
+func (m *module) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, longest, fmt.Errorf("%s was not read within %s", steps.ShowURL(m.Address),
+		longest))
+}
+
+// read puts a module into its folder of the cache, whole or not at all.
+func (m *module) read(ctx context.Context, cache string) (err error) {
+	ctx, cancel := m.bound(ctx)
 	defer cancel()
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return err
@@ -124,6 +167,7 @@ func (m module) read(ctx context.Context, cache, at string) (err error) {
 	if err := unpack(ctx, store, file, filepath.Join(temp, treeDir)); err != nil {
 		return err
 	}
+	at := filepath.Join(cache, m.want)
 	err = os.Rename(temp, at)
 	if _, there := os.Stat(at); err != nil && there == nil { // another run was faster
 		return os.RemoveAll(temp)
@@ -142,11 +186,11 @@ func sweep(cache string) {
 }
 
 // fetch writes the archive of a module into a folder, and verifies it.
-func (m module) fetch(ctx context.Context, store *artifact.Store, dir string) (string, error) {
+func (m *module) fetch(ctx context.Context, store *artifact.Store, dir string) (string, error) {
 	to, shown := filepath.Join(dir, archiveName), steps.ShowURL(m.Address)
 	if m.bundled != "" {
 		open := func() (io.ReadCloser, error) { return os.Open(m.bundled) }
-		return write(to+ending(m.bundled), open, "the archive of "+shown+" in the bundle", m.want)
+		return m.write(to+ending(m.bundled), open, "the archive of "+shown+" in the bundle", m.want)
 	}
 	if m.Offline {
 		return "", fmt.Errorf("%s was never read on this machine, and nothing may be read over the network", shown)
@@ -158,13 +202,13 @@ func (m module) fetch(ctx context.Context, store *artifact.Store, dir string) (s
 		if err != nil {
 			return "", err
 		}
-		return write(to+ending(a.Name), a.Open, shown, a.SHA256)
+		return m.write(to+ending(a.Name), a.Open, shown, a.SHA256)
 	}
 	u, err := url.Parse(m.Address)
 	if err != nil {
 		return "", err
 	}
-	return write(to+ending(u.Path), func() (io.ReadCloser, error) {
+	return m.write(to+ending(u.Path), func() (io.ReadCloser, error) {
 		from, _, err := store.Open(ctx, steps.Source{URL: m.Address, SHA256: m.SHA256})
 		return from, err
 	}, shown, m.SHA256)
@@ -178,8 +222,8 @@ func ending(name string) string {
 	return strings.ToLower(path.Ext(filepath.ToSlash(name)))
 }
 
-// write writes what open gives, and verifies its digest. shown names it.
-func write(name string, open func() (io.ReadCloser, error), shown, want string) (_ string, err error) {
+// write writes what open gives, and verifies its digest; want is "" where nobody knows it. shown names it.
+func (m *module) write(name string, open func() (io.ReadCloser, error), shown, want string) (_ string, err error) {
 	r, err := open()
 	if err != nil {
 		return "", err
@@ -197,7 +241,10 @@ func write(name string, open func() (io.ReadCloser, error), shown, want string) 
 	if n > most {
 		return "", fmt.Errorf("%s has more than %d MB, which is too much for a module", shown, most>>20)
 	}
-	if have := hex.EncodeToString(sum.Sum(nil)); have != want {
+	have := hex.EncodeToString(sum.Sum(nil))
+	if want == "" {
+		m.want = have
+	} else if have != want {
 		return "", fmt.Errorf("%s has the digest %s, and the plan wants %s; either it was changed, or the digest is that "+
 			"of another version", shown, have, want)
 	}

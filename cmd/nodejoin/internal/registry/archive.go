@@ -25,6 +25,19 @@ type Archive struct {
 var packings = [][2]string{{"/zip", ".zip"}, {"+zip", ".zip"}, {"tar+gzip", ".tar.gz"}, {"tar.gzip", ".tar.gz"},
 	{"tar", ".tar"}}
 
+// Digest is the sha256 of the manifest that a tag stands for now; artifact is REGISTRY/REPOSITORY:TAG.
+func (c *Client) Digest(ctx context.Context, artifact string) (sha256 string, err error) {
+	ref, err := name.NewTag(artifact, name.StrictValidation)
+	if err != nil {
+		return "", fmt.Errorf("%q is not an artifact with its tag: %w", artifact, err)
+	}
+	d, err := remote.Get(ref, c.options(ctx)...) // its bytes have the digest, which an answer to HEAD only claims
+	if err != nil {
+		return "", explain(ref, err)
+	}
+	return d.Digest.Hex, nil
+}
+
 // Archive finds the one file of an artifact. The digest is that of the artifact's manifest, which is verified.
 func (c *Client) Archive(ctx context.Context, repository, sha256 string) (a Archive, err error) {
 	ref, err := name.NewDigest(repository + "@sha256:" + sha256)
