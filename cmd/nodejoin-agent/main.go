@@ -52,7 +52,7 @@ func run(args []string) int {
 	}
 	switch {
 	case args[0] == "serve" && len(args) >= 2 && len(args) <= 4:
-		return fail(serve(args[1:]))
+		return fail(serve(args[1:], ""))
 	case args[0] == "outside" && len(args) == 2:
 		return outside(args[1])
 	case args[0] == "become" && (len(args) == 3 || len(args) == 4 && args[3] == "password"):
@@ -93,13 +93,13 @@ func fail(err error) int {
 func outside(data string) int {
 	code, err := agent.Outside("serve", data)
 	if errors.Is(err, agent.ErrInside) {
-		return fail(serve([]string{data}))
+		return fail(serve([]string{data}, err.Error()))
 	}
 	return max(code, fail(err))
 }
 
 // serve keeps standard output for messages: what else is printed goes to standard error.
-func serve(args []string) error {
+func serve(args []string, inside string) error {
 	out := os.Stdout
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -133,7 +133,7 @@ func serve(args []string) error {
 		Host: host.OnInterface(crashing(h, dataDir), adapter), Artifacts: store,
 		DataDir: dataDir, Program: program, Owner: owner, Secure: secure,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-			Digest: digest}})
+			Digest: digest, Inside: inside}})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

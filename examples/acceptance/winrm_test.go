@@ -50,6 +50,8 @@ func TestJoinWinRM(t *testing.T) {
 	cut, killed := false, false
 	r := apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
 		switch {
+		case e.State == "agent_in_shell":
+			t.Error("the agent runs in the shell")
 		case e.Type == "step_progress" && e.Step == "kubernetes_node" && e.Done > 8<<20 && !cut:
 			wantNowhere(t, controller.Pid, password)
 			proxy.Cut()

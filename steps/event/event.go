@@ -18,8 +18,8 @@ type Event interface{ kind() string }
 // HostState says that a host enters a phase of the run.
 type HostState struct {
 	Host string `json:"host"`
-	// connecting, pushing_agent, agent_sent, moved_foreign, checking, waiting, applying, reconnecting, rebooting, done,
-	// failed
+	// connecting, pushing_agent, agent_sent, agent_in_shell, moved_foreign, checking, waiting, applying, reconnecting,
+	// rebooting, done, failed
 	State  string `json:"state"`
 	Detail string `json:"detail,omitempty"`
 }

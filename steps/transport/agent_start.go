@@ -38,6 +38,9 @@ func (s *agentConn) ready(ctx context.Context) error {
 			err = fmt.Errorf("%w: the agent on the machine has another digest: %s", errNoAgent, r.said.Digest)
 		}
 		if err == nil {
+			if r.said.Inside != "" {
+				s.cfg.Notify("agent_in_shell", hosttext.Short(hosttext.Line(r.said.Inside)))
+			}
 			return s.settle(ctx)
 		}
 		if !errors.Is(err, errNoAgent) {

@@ -29,14 +29,15 @@ import (
 // "serve", it answers with a host of plain files.
 func TestMain(m *testing.M) {
 	becomeInTest()
-	if len(os.Args) >= 3 && os.Args[1] == "serve" {
+	outside := len(os.Args) == 3 && os.Args[1] == "outside"
+	if len(os.Args) >= 3 && os.Args[1] == "serve" || outside && inside(os.Args[2]) != "" {
 		if err := serveTestAgent(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	if len(os.Args) == 3 && os.Args[1] == "outside" {
+	if outside {
 		code, err := agent.Outside("serve", os.Args[2])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -57,6 +58,16 @@ func TestMain(m *testing.M) {
 	// the ignored goroutines never end; the second one is of winrmtest
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/Microsoft/go-winio.ioCompletionProcessor"),
 		goleak.IgnoreAnyFunction("github.com/jcmturner/gokrb5/v8/service.GetReplayCache.func1.1"))
+}
+
+// inside is why an agent with this data folder, in hex, runs in its shell; "" = it does not.
+func inside(folder string) string {
+	dir, err := hex.DecodeString(folder)
+	if err != nil {
+		return ""
+	}
+	why, _ := os.ReadFile(filepath.Join(string(dir), "inside"))
+	return string(why)
 }
 
 func serveTestAgent(args []string) error {
@@ -96,7 +107,8 @@ func serveTestAgent(args []string) error {
 	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner, Secure: secure,
 		Host: newFileHost(dir), DataDir: dir, Program: exe,
 		Artifacts: store.New(store.Options{BlobDir: agent.BlobDir("linux", dir)}),
-		Hello:     wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest},
+		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest,
+			Inside: inside(args[0])},
 	})
 }
 

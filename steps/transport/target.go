@@ -20,7 +20,8 @@ type Target struct {
 	KeepAlive time.Duration
 	// Bounds replaces the bounds of calls to the machine; nil = as they are.
 	Bounds func(method string, b wire.Bound) wire.Bound
-	// Notify hears that the agent is sent, and that it is there and runs: "pushing_agent", "agent_sent". May be nil.
+	// Notify hears that the agent is sent, that it is there and runs, and that it ends with the shell that it was
+	// started in: "pushing_agent", "agent_sent", "agent_in_shell". May be nil.
 	Notify func(state, detail string)
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"nodejoin/steps"
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/hosttext"
 	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/winrmtest"
 	"nodejoin/steps/transport/wire"
@@ -155,6 +157,26 @@ func TestWinRMCut(t *testing.T) {
 	req := directories(filepath.Join(m.drive, "made"), 3)
 	if reply, err := Do(t.Context(), m.dial(t, c), wire.Apply, req, nil); err != nil || len(reply.Changed) != 3 {
 		t.Fatalf("%+v, %v", reply, err)
+	}
+}
+
+// TestWinRMInShell: an agent that cannot leave the shell works, and the run says so.
+func TestWinRMInShell(t *testing.T) {
+	m := newWinRM(t)
+	const why = "the job lets \x1b[31mno process out"
+	if err := os.Mkdir(filepath.Join(m.drive, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(m.drive, "data", "inside"), why)
+	var said []string
+	c := m.config(m.Addr)
+	c.Notify = func(state, detail string) { said = append(said, state+": "+detail) }
+	if _, err := Do(t.Context(), m.dial(t, c), wire.Check, directories(m.drive, 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := "agent_in_shell: " + hosttext.Line(why)
+	if !slices.Contains(said, want) || strings.Contains(want, "\x1b") {
+		t.Errorf("said %q, want %q", said, want)
 	}
 }
 

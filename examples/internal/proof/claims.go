@@ -60,4 +60,7 @@ var Claims = []Claim{
 	{What: "A virtual switch swallows the routes that programs have added over its adapter",
 		Tests: []string{"TestMetadataRoutes", "TestMetadataRoutesInterrupted"},
 		Why:   "needs a machine of a cloud, and one that can lose its connection"},
+	{What: "The job of a WinRM shell lets processes out, and its end kills the others",
+		Tests: []string{"TestOutside", "TestOutsideUnderWine", "TestWinRMCut", "TestJoinWinRM"},
+		Why:   "a run over WinRM asks it, and says so where the job lets none out"},
 }

@@ -55,6 +55,8 @@ type Hello struct {
 	// it failed.
 	Secured   *Secured     `json:"secured,omitempty"`
 	Unsecured *steps.Error `json:"unsecured,omitempty"`
+	// Inside is why the agent is in the shell that it was started in, and ends with it, though it was to leave that.
+	Inside string `json:"inside,omitempty"`
 }
 
 // NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows and

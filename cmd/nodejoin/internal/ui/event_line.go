@@ -49,9 +49,10 @@ func line(e event.Event, color, quiet bool) string {
 
 // hostStates are states of event.HostState for people.
 var hostStates = map[string]string{"pushing_agent": "sending the agent",
-	"agent_sent":    "the agent was sent",
-	"reconnecting":  "connection lost, connecting again",
-	"moved_foreign": "what nodejoin did not make lay in its folder's place, and was moved away"}
+	"agent_sent":     "the agent was sent",
+	"agent_in_shell": "the agent runs in the WinRM shell; a cut connection ends it in the middle of a step",
+	"reconnecting":   "connection lost, connecting again",
+	"moved_foreign":  "what nodejoin did not make lay in its folder's place, and was moved away"}
 
 // doneWords are actions that are done.
 var doneWords = map[string]string{"create": "created", "update": "updated", "delete": "deleted",

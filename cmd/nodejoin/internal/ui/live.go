@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func stays(e event.Event) bool {
 	case event.Warning:
 		return true
 	case event.HostState:
-		return e.State == "reconnecting" || e.State == "moved_foreign"
+		return slices.Contains([]string{"reconnecting", "moved_foreign", "agent_in_shell"}, e.State)
 	case event.StepDone:
 		return e.Result == "failed"
 	}
