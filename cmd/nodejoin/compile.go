@@ -88,6 +88,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 			return "", opt, err
 		}
 		path, opt.Bundle, opt.Offline = a.bundle.PlanPath(), a.bundle.Bundle(), true
+		opt.Self = a.bundle.Self(opt.Self)
 	}
 	opt.Environment = a.environment
 	opt.Module = modules.Reader(ctx, modules.Options{Offline: opt.Offline, Bundled: a.bundle.Module,

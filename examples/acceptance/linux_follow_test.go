@@ -1,45 +1,32 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// publisher signs releases of the plan, and serves them with TLS by an authority of its own.
-type publisher struct {
+// releaseServer is a publisher that serves its releases with TLS, by an authority of its own.
+type releaseServer struct {
+	*publisher
 	b    *linuxBed
-	t    *testing.T
 	ca   *registryCA
-	dir  string // what is served
 	addr string
 	stop func()
 }
 
-// followState is what the machine keeps of the plan that it follows.
-type followState struct {
-	Serial  int64
-	Applied time.Time
-}
-
 const (
-	releaseLabel = "example.com/release"
-	followLog    = "/var/log/nodejoin-node/follow.log"
+	followLog = "/var/log/nodejoin-node/follow.log"
 	// dropped is a file of linuxExtras.
 	dropped = "/etc/apt/sources.list.d/site.list"
 )
@@ -78,21 +65,7 @@ func TestLinuxFollows(t *testing.T) {
 	if now := p.service(ctx); now == process || good.Serial != 2 || good.Applied.IsZero() {
 		t.Errorf("the service was process %s, now %s; the machine has %+v", process, now, good)
 	}
-	for _, bad := range []struct {
-		name    string
-		make    func() []byte
-		status  corev1.ConditionStatus
-		reason  string
-		message string
-	}{
-		{"older", func() []byte { return p.signed(ctx, "user", 1, nil) }, corev1.ConditionFalse, "Refused", "older"},
-		{"another key", func() []byte { return p.signed(ctx, "host", 3, nil) }, corev1.ConditionFalse, "Refused",
-			"not trusted"},
-		{"unsigned", func() []byte { return p.text(3, nil) }, corev1.ConditionFalse, "Refused", "not signed"},
-		{"cut bundle", func() []byte {
-			return p.signed(ctx, "user", 3, func(r map[string]any) { r["size"] = r["size"].(float64) + 1 })
-		}, corev1.ConditionUnknown, "NotFetched", "is cut"},
-	} {
+	for _, bad := range p.bad(ctx) {
 		p.put(bad.make())
 		p.want(ctx, bad.status, bad.reason, bad.message)
 	}
@@ -159,23 +132,22 @@ func TestLinuxFollows(t *testing.T) {
 	}
 }
 
-func (b *linuxBed) newPublisher(t *testing.T) *publisher {
+func (b *linuxBed) newPublisher(t *testing.T) *releaseServer {
 	t.Helper()
-	p := &publisher{b: b, t: t, ca: newRegistryCAFor(t, b.machine.Gateway()+":0"), dir: t.TempDir()}
+	p := &releaseServer{publisher: &publisher{t: t, cluster: b.cluster, node: linuxNode, keys: b.dir, dir: t.TempDir(),
+		log: b.machine.Path(followLog), kept: b.machine.Path("/var/lib/nodejoin/follow.json.state")},
+		b: b, ca: newRegistryCAFor(t, b.machine.Gateway()+":0")}
 	p.ca.sign("server", false)
 	p.serve(p.ca.listen)
 	t.Cleanup(func() {
 		p.stop()
-		if t.Failed() {
-			log, _ := os.ReadFile(b.machine.Path(followLog))
-			t.Logf("--- follow\n%s", tail(string(log)))
-		}
+		p.report()
 	})
 	return p
 }
 
 // serve offers the folder at an address, until stop.
-func (p *publisher) serve(at string) {
+func (p *releaseServer) serve(at string) {
 	p.t.Helper()
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -196,7 +168,7 @@ func (p *publisher) serve(at string) {
 
 // plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node.
 // extras are steps of it.
-func (p *publisher) plan(release, interval, extras string) (args []string) {
+func (p *releaseServer) plan(release, interval, extras string) (args []string) {
 	p.t.Helper()
 	key, err := os.ReadFile(filepath.Join(p.b.dir, "user.pub"))
 	if err != nil {
@@ -228,128 +200,12 @@ func (p *publisher) plan(release, interval, extras string) (args []string) {
 	return writePlan(p.t, withRuntimeConfig(p.t, p.b.head(), "5"), host, extras)
 }
 
-// publish makes a release of a plan, the bundle first.
-func (p *publisher) publish(ctx context.Context, args []string, serial int) {
-	p.t.Helper()
-	made := filepath.Join(p.t.TempDir(), "site.tar")
-	for _, call := range [][]string{append([]string{"lock"}, args...), append([]string{"bundle", "--no-images", "-o",
-		made, "--sign", filepath.Join(p.b.dir, "user"), "--serial", fmt.Sprint(serial)}, args...)} {
-		if out, code := released(p.t).output(ctx, p.t, call...); code != 0 {
-			p.t.Fatalf("%s: exit code %d\n%s", call, code, out)
-		}
-	}
-	for _, name := range []string{made, made + ".release"} {
-		if err := os.Rename(name, filepath.Join(p.dir, filepath.Base(name))); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-}
-
-// put replaces the release.
-func (p *publisher) put(text []byte) {
-	p.t.Helper()
-	at := filepath.Join(p.dir, "site.tar.release")
-	if err := os.WriteFile(at+".new", text, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.Rename(at+".new", at); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// text is what is signed of the release that is there, with another serial number.
-func (p *publisher) text(serial int, change func(map[string]any)) []byte {
-	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, "site.tar.release"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	var r map[string]any
-	if err := json.Unmarshal(text[bytes.IndexByte(text, '{'):], &r); err != nil {
-		p.t.Fatal(err)
-	}
-	if r["serial"] = serial; change != nil {
-		change(r)
-	}
-	out, err := json.Marshal(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return out
-}
-
-// signed is a release that ssh-keygen signs with a key of the bed.
-func (p *publisher) signed(ctx context.Context, key string, serial int, change func(map[string]any)) []byte {
-	p.t.Helper()
-	text := p.text(serial, change)
-	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Y", "sign", "-n", "release@nodejoin.dev", "-f",
-		filepath.Join(p.b.dir, key))
-	cmd.Stdin = bytes.NewReader(text)
-	out, err := cmd.Output()
-	if err != nil {
-		p.t.Fatalf("ssh-keygen: %v", err)
-	}
-	return append(out, text...)
-}
-
-// want waits for a result on the Node.
-func (p *publisher) want(ctx context.Context, status corev1.ConditionStatus, reason, message string) {
-	p.t.Helper()
-	until(ctx, p.t, "the result "+reason+" on the Node", func() error {
-		node, err := p.b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == "NodejoinFollowsPlan" && c.Status == status && c.Reason == reason &&
-				strings.Contains(c.Message, message)
-		}) {
-			return fmt.Errorf("the Node has the conditions %+v", node.Status.Conditions)
-		}
-		if has := node.Annotations["nodejoin.dev/follows"]; !strings.Contains(has, `"reason":"`+reason+`"`) {
-			return fmt.Errorf("the Node has the annotation %s", has)
-		}
-		return nil
-	})
-}
-
-func (p *publisher) label(ctx context.Context) string {
-	p.t.Helper()
-	node, err := p.b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return node.Labels[releaseLabel]
-}
-
-func (p *publisher) state() (s followState) {
-	p.t.Helper()
-	text, err := os.ReadFile(p.b.machine.Path("/var/lib/nodejoin/follow.json.state"))
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return s
-}
-
 // service is the process of nodejoin-node.
-func (p *publisher) service(ctx context.Context) string {
+func (p *releaseServer) service(ctx context.Context) string {
 	p.t.Helper()
 	out, err := p.b.machine.Run(ctx, "systemctl", "show", "--property=MainPID", "--value", "nodejoin-node")
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return strings.TrimSpace(out)
-}
-
-// logged counts the rounds that said something.
-func (p *publisher) logged(text string) int {
-	p.t.Helper()
-	log, err := os.ReadFile(p.b.machine.Path(followLog))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return strings.Count(string(log), text)
 }

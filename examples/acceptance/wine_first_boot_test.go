@@ -126,8 +126,9 @@ func (b *bed) withoutTraces(texts ...string) {
 	}
 }
 
-// bootPlan is the example plan with its values beside it, so that a bundle has them, and returns its folder.
-func (b *bed) bootPlan(hosts map[string]string) (args []string) {
+// bootPlan is the example plan with its values beside it, so that a bundle has them, and returns its folder. pairs are
+// those of planWith.
+func (b *bed) bootPlan(hosts map[string]string, pairs ...string) (args []string) {
 	b.t.Helper()
 	v := b.variables(b.host.Port())
 	v.Hosts = hosts
@@ -143,7 +144,7 @@ func (b *bed) bootPlan(hosts map[string]string) (args []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(&file, "%s = %s\n", name, values[name])
 	}
-	dir := planWith(b.t)
+	dir := planWith(b.t, pairs...)
 	for name, text := range map[string]string{"bed.auto.joinvars": file.String(), "secret.join.hcl": winSecret} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			b.t.Fatal(err)

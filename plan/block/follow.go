@@ -14,7 +14,7 @@ import (
 
 // followSpec is the plan that a node follows by itself.
 var followSpec = &eval.Spec{Name: "follow", One: true,
-	Doc: "the plan whose signed releases a Linux node applies to itself; see following.md", Attrs: []eval.Attr{
+	Doc: "the plan whose signed releases a node applies to itself; see following.md", Attrs: []eval.Attr{
 		{Name: "plan", Typ: cty.String, Doc: "name of the plan in its releases, which is that of the bundle without its " +
 			"ending, or what --plan-name gives"},
 		{Name: "source", Typ: cty.String, Doc: "where the newest release is: \"https://...\", " +

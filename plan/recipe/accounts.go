@@ -68,7 +68,7 @@ func (b *build) components() (out []component) {
 		out = append(out, component{guardID, nodeService, nodeFile, nodeAccount})
 	}
 	if f := b.in.Settings.Follow; f != nil {
-		out = append(out, component{"follow", "nodejoin-follow", linFollowKube, accountOf(f)})
+		out = append(out, component{"follow", "nodejoin-follow", b.followKube(), accountOf(f)})
 	}
 	return out
 }

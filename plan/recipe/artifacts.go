@@ -21,7 +21,7 @@ func Artifacts(in Input) []string {
 		return names
 	}
 	names := slices.Concat([]string{compat.KubernetesNode}, runtimeArtifacts(in), networkArtifacts(in),
-		addonArtifacts(in))
+		addonArtifacts(in), followArtifacts(in))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -35,10 +35,15 @@ func linuxArtifacts(in Input) []string {
 	if in.Network.Kind != "none" {
 		names = append(names, compat.CNIPlugins, compat.FlannelCNI, compat.Flanneld)
 	}
+	return append(names, followArtifacts(in)...)
+}
+
+// followArtifacts returns the names of what a node follows its plan with.
+func followArtifacts(in Input) []string {
 	if f := in.Settings.Follow; f != nil && !f.given() {
-		names = append(names, SelfArtifact)
+		return []string{SelfArtifact}
 	}
-	return names
+	return nil
 }
 
 // runtimeArtifacts returns the names of the runtime's artifacts.

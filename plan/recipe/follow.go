@@ -16,6 +16,22 @@ const followInterval = 5 * time.Minute
 
 func (b *build) followFile() string { return host.Join(b.in.OS, b.data(), "follow.json") }
 
+// followKube is the kubeconfig of the rounds.
+func (b *build) followKube() string {
+	if b.in.OS == "linux" {
+		return linFollowKube
+	}
+	return winFollowKube
+}
+
+// nodejoin is the program of the rounds.
+func (b *build) nodejoin() string {
+	if b.in.OS == "linux" {
+		return linBin + "/nodejoin"
+	}
+	return host.Join("windows", b.dataDir(), `bin\nodejoin.exe`)
+}
+
 // follow adds what the node follows its plan with, and returns the ids of the steps. Its account is one of components.
 func (b *build) follow() []string {
 	f := b.in.Settings.Follow
@@ -27,12 +43,13 @@ func (b *build) follow() []string {
 	if !f.given() {
 		src = b.artifact(SelfArtifact)
 	}
-	b.add("follow_program", "binary", "nodejoin", &kinds.Binary{Source: src, Path: linNodejoin},
-		"require").Retries = downloadRetries(src)
+	b.add("follow_program", "binary", "nodejoin", &kinds.Binary{Source: src, Path: b.nodejoin(), Apart: true},
+		"require", "data_dir").Retries = downloadRetries(src)
 	b.add("follow_signers", "file", "Keys that may sign releases of the plan",
 		&kinds.File{Path: signers, Access: host.AccessPrivate, Content: f.Signers}, "data_dir")
 	text, err := json.MarshalIndent(struct {
 		Version    int               `json:"version"`
+		Managed    bool              `json:"managed"`
 		Node       string            `json:"node"`
 		Plan       string            `json:"plan"`
 		Source     string            `json:"source"`
@@ -41,7 +58,7 @@ func (b *build) follow() []string {
 		Windows    []string          `json:"windows,omitempty"`
 		Jitter     string            `json:"jitter,omitempty"`
 		Values     map[string]string `json:"values,omitempty"`
-	}{1, b.in.Node, f.Plan, f.Source, signers, linFollowKube, f.Windows, f.Jitter, f.Values}, "", "  ")
+	}{1, true, b.in.Node, f.Plan, f.Source, signers, b.followKube(), f.Windows, f.Jitter, f.Values}, "", "  ")
 	b.fail(err)
 	// The name may be a reference, which is not one any more once it is escaped.
 	content := strings.Replace(string(text), `"node": "\u0000`+strings.Trim(b.in.Node, "\x00")+`\u0000"`,
@@ -57,7 +74,7 @@ func (b *build) follows(log string) *steps.Follow {
 	if f == nil {
 		return nil
 	}
-	return &steps.Follow{Program: linNodejoin, File: b.followFile(), Log: log,
+	return &steps.Follow{Program: b.nodejoin(), File: b.followFile(), Log: log,
 		Interval: cmp.Or(f.Interval, followInterval)}
 }
 

@@ -21,7 +21,6 @@ const (
 	linCNIState       = "/var/lib/cni"
 	linFlannelConf    = "/etc/kube-flannel"
 	linFlannelRun     = "/run/flannel"
-	linNodejoin       = linBin + "/nodejoin"
 	linDataDir        = "/var/lib/nodejoin" // default of Input.DataDir
 )
 

@@ -35,6 +35,6 @@ func (b *build) winNode() {
 			"--name", nodeService, "--data", b.dataDir(), "--steps", file, "--log", log}),
 		Watch: []string{b.agentPath(), file},
 		Log:   log,
-		Makes: []string{logDir},
+		Makes: append([]string{logDir}, b.followed()...),
 	}, "agent", "node_steps", "node_log_dir", "node_event_source", "node_event_types")
 }

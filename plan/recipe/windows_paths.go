@@ -86,6 +86,7 @@ const (
 	flannelConf      = winKubernetes + `\flannel.conf`
 	kubeProxyConf    = winKubernetes + `\kube-proxy.conf`
 	winNodeKube      = winKubernetes + `\nodejoin-node.conf`
+	winFollowKube    = winKubernetes + `\nodejoin-follow.conf`
 	kubeletHealthz   = 10248 // kubernetes pkg/cluster/ports; see Ports
 	kubeProxyHealthz = 10256
 	kubeProxyMetrics = 10249

@@ -18,11 +18,6 @@ func follow(p *block.Plan, m *block.Machine) {
 		p.FailOn(m.Name, b.At, "block without effect",
 			"Node %q joins no cluster, so it has no service of nodejoin that could follow a plan. Remove it.", m.Name)
 		return
-	case m.OS == "windows":
-		p.FailOn(m.Name, b.At, "not supported on Windows", "Node %q runs Windows, where nodejoin does not install itself "+
-			"yet. Remove the block, or give it to a profile of Linux nodes only; a scheduled task of yours can run "+
-			"'nodejoin follow FILE'.", m.Name)
-		return
 	}
 	for _, name := range []string{"plan", "source", "signers"} {
 		if _, given := b.Args[name]; !given {

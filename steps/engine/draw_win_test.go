@@ -43,6 +43,8 @@ func windowsDimensions() map[string][]choice {
 			"windows_exporter", "0.31.3")},
 		"guard": args("profile", "guard { enabled = false }",
 			"guard {\n interval = \"30s\"\n metrics_port = 9810\n textfile = \"C:\\\\metrics\\\\own.prom\"\n"+metricsTLS+"}"),
+		"follow": args("profile", followBlock("https://files.example/a.tar.release", followProgram("sha256")),
+			followBlock("D:\\plans\\b.tar.release", "interval = \"10m\"\n "+followProgram("sha512"))),
 		"node guard": args("node", "guard { enabled = false }",
 			"guard {\n interval = \"40s\"\n metrics_port = 9811\n textfile = \"C:\\\\metrics\\\\node.prom\"\n"+metricsTLS+"}"),
 		"placeholder": {{}, {name: "placeholder", in: map[string]string{"network flannel": "placeholder = true",

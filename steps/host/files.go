@@ -35,7 +35,8 @@ type Files interface {
 	WriteFile(ctx context.Context, path string, r io.Reader, opt WriteOptions) error
 	// CreateExclusive creates a new file with this content, or fails with fs.ErrExist.
 	CreateExclusive(ctx context.Context, path string, data []byte) error
-	// Rename moves a file, replacing newPath. A program that runs from newPath is ErrBusy.
+	// Rename moves a file, replacing newPath. A program that runs from newPath is ErrBusy; one that runs from oldPath
+	// goes on.
 	Rename(ctx context.Context, oldPath, newPath string) error
 	// Remove deletes a file or an empty directory; absence is not an error. A program
 	// that runs from path is ErrBusy.

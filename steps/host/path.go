@@ -9,6 +9,9 @@ import (
 // so that the next write reuses what an interrupted one left.
 func TempName(p string) string { return p + ".nodejoin-new" }
 
+// OldName is what the file of a program is renamed to that runs and is replaced.
+func OldName(p string) string { return p + ".old" }
+
 // Join joins elements with the separator of the given OS.
 func Join(os string, elem ...string) string {
 	if os != "windows" {

@@ -27,8 +27,8 @@ type ServicesReader interface {
 	// Image is the image of a name, as pods give it ("registry.k8s.io/pause:3.10"); nil if that runtime has none of it.
 	// Nothing that serves it is fs.ErrNotExist.
 	Image(ctx context.Context, cri, name string) (*Image, error)
-	// Processes are the ids of the processes that run the program of this path, ascending; also those whose
-	// file was removed or replaced since (Linux).
+	// Processes are the ids of the processes that run the program of this path, without this one, ascending; also
+	// those whose file was removed or replaced since (Linux).
 	Processes(ctx context.Context, program string) ([]int, error)
 }
 

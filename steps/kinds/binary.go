@@ -12,10 +12,13 @@ import (
 )
 
 var binaryKind = steps.Kind{Name: "binary", Place: steps.OnHost, Image: true,
-	Doc:   "one downloaded file, verified by digest",
-	New:   func() any { return &Binary{} },
-	Makes: steps.Makes((*Binary).thing), Installs: steps.Installs(func(b *Binary) steps.Source { return b.Source }),
-	Render: steps.RendersInto(artifactList)}
+	Doc: "one downloaded file, verified by digest",
+	New: func() any { return &Binary{} },
+	Undo: map[record.Prefix]steps.Undo{processesPrefix: {Called: "processes of", New: undoProcesses,
+		Order: steps.UndoOfPrograms, Snapshot: steps.SnapshotNone, Means: "they end"}},
+	Makes: steps.Makes((*Binary).thing), Claims: steps.Claims((*Binary).claims),
+	Installs: steps.Installs(func(b *Binary) steps.Source { return b.Source }),
+	Render:   steps.RendersInto(artifactList)}
 
 // Binary is one file fetched from an artifact source.
 type Binary struct {
@@ -25,6 +28,9 @@ type Binary struct {
 	// Services run from the file; they are stopped, processes gone, before an
 	// existing one is replaced. Their service steps start them again.
 	Services []string `json:"services,omitempty" doc:"services to stop before the file is replaced"`
+	// Apart: processes run from it that are no service. They end before it is replaced or removed; one that replaces
+	// its own program goes on, with the file renamed to host.OldName.
+	Apart bool `json:"apart,omitempty" lang:"-"`
 }
 
 func (b *Binary) thing(string) steps.Thing {
@@ -123,14 +129,11 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.C
 		return steps.Outcome{}, err
 	}
 	_, want := b.Digest()
-	if have != nil && have.digest == want {
-		if err := claimFile(ctx, h, e, b.Path, false); err != nil {
-			return steps.Outcome{}, err
-		}
-		return steps.Outcome{}, h.SetAccess(ctx, b.Path, b.access())
-	}
-	if err := claimFile(ctx, h, e, b.Path, false); err != nil {
+	if err := b.claim(ctx, h, e); err != nil {
 		return steps.Outcome{}, err
+	}
+	if have != nil && have.digest == want {
+		return steps.Outcome{}, h.SetAccess(ctx, b.Path, b.access())
 	}
 	temp := host.TempName(b.Path)
 	sum, err := b.stage(ctx, h, e, temp)
@@ -141,7 +144,7 @@ func (b *Binary) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.C
 	if err := stopUsers(ctx, h, e, b.Services); err != nil { // a deleted program may run all the same
 		return steps.Outcome{}, err
 	}
-	if err := moveIn(ctx, h, temp, b.Path); err != nil {
+	if err := b.moveIn(ctx, h, temp); err != nil {
 		return steps.Outcome{}, err
 	}
 	if alg, digest := b.Digest(); alg != "sha256" {

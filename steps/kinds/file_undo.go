@@ -181,14 +181,20 @@ func (u fileUndo) apply(ctx context.Context, h host.Host, e *steps.Env) error {
 	case same:
 		return h.SetAccess(ctx, u.path, u.prev.Access)
 	}
-	return u.write(ctx, h, e)
+	err = u.write(ctx, h, e)
+	if _, apart := e.Record.Lookup(processesPrefix.Of(u.path)); apart && errors.Is(err, host.ErrBusy) {
+		if err = outOfTheWay(ctx, h, u.path); err == nil {
+			err = u.write(ctx, h, e)
+		}
+	}
+	return steps.InUse(err)
 }
 
 // write puts the earlier content in place.
 func (u fileUndo) write(ctx context.Context, h host.Host, e *steps.Env) error {
 	opt := host.WriteOptions{Access: u.prev.Access}
 	if u.prev.SHA256 == "" {
-		return steps.InUse(h.WriteFile(ctx, u.path, bytes.NewReader(u.prev.Content), opt))
+		return h.WriteFile(ctx, u.path, bytes.NewReader(u.prev.Content), opt)
 	}
 	opt.SHA256 = u.prev.SHA256
 	rc, err := h.Open(ctx, record.BlobPath(e.Facts, u.prev.SHA256))
@@ -196,7 +202,7 @@ func (u fileUndo) write(ctx context.Context, h host.Host, e *steps.Env) error {
 		return err
 	}
 	defer rc.Close()
-	return steps.InUse(h.WriteFile(ctx, u.path, rc, opt))
+	return h.WriteFile(ctx, u.path, rc, opt)
 }
 
 // holdsPrevious reports whether the file holds what it held before.

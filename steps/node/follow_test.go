@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/executor"
+	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
 )
 
@@ -89,6 +92,37 @@ func TestFollows(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestReplacedProgram: the file of a program that was replaced while it ran goes before the next round; it comes back
+// where the new one is not there.
+func TestReplacedProgram(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "nodejoin")
+	old := host.OldName(program)
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(program, "new")
+	for _, left := range []bool{false, true} {
+		if left {
+			put(old, "old")
+		}
+		err := settle(program)
+		text, _ := os.ReadFile(program)
+		if _, gone := os.Stat(old); err != nil || string(text) != "new" || !os.IsNotExist(gone) {
+			t.Errorf("%v: the program is %q; the old one: %v", err, text, gone)
+		}
+	}
+	if err := os.Rename(program, old); err != nil {
+		t.Fatal(err)
+	}
+	err := settle(program)
+	if text, _ := os.ReadFile(program); err != nil || string(text) != "new" {
+		t.Errorf("%v: the program is %q", err, text)
+	}
 }
 
 // TestFollowProgramGone: a program that is not there is logged, and is no end of the service.

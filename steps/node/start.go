@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,9 @@ const maxRoundLog = 1 << 20
 
 // startRound starts a round apart from this process. Its apply may restart this service, so it must not end with it.
 func startRound(f steps.Follow) (ended <-chan error, err error) {
+	if err := settle(f.Program); err != nil {
+		return nil, err
+	}
 	if i, err := os.Stat(f.Log); err == nil && i.Size() > maxRoundLog {
 		if err := os.Rename(f.Log, f.Log+".1"); err != nil {
 			return nil, err
@@ -30,4 +34,18 @@ func startRound(f steps.Follow) (ended <-chan error, err error) {
 		return strings.HasPrefix(v, host.ServiceRunVariable+"=")
 	})
 	return supervise.Apart([]string{f.Program, "follow", f.File}, env, log)
+}
+
+// settle removes what an earlier round has left of a program that it replaced while it ran from it, or restores that
+// where the round was killed before the new program was there.
+func settle(program string) error {
+	old := host.OldName(program)
+	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Lstat(program); errors.Is(err, fs.ErrNotExist) {
+		return os.Rename(old, program)
+	}
+	_ = os.Remove(old) // it may still run; the next round removes it
+	return nil
 }

@@ -264,6 +264,12 @@ func (s *suite) programInUse() {
 	s.must(err)
 	s.equal("the program", after, before)
 	s.names(s.path("bin"), "other", name)
+	old := host.OldName(path)
+	s.must(s.Host.Rename(s.ctx, path, old)) // out of the way of another
+	s.put(path, "new")
+	s.is("remove what was renamed", s.Host.Remove(s.ctx, old), host.ErrBusy)
+	s.must(s.Host.Remove(s.ctx, path))
+	s.must(s.Host.Rename(s.ctx, old, path))
 	s.must(s.Host.StopService(s.ctx, c.Name))
 	if pids, err := s.Host.Processes(s.ctx, path); err != nil || len(pids) > 0 {
 		s.Errorf("the processes of a program that was stopped: %v, %v", pids, err)

@@ -20,7 +20,7 @@ import (
 // deletedMark ends the name of a program whose file is gone (proc_pid_exe(5)).
 const deletedMark = " (deleted)"
 
-// Processes lists the processes that run a program.
+// Processes lists the other processes that run a program.
 func (h *Host) Processes(ctx context.Context, program string) ([]int, error) {
 	const op = "list processes of"
 	if ctx.Err() != nil {
@@ -34,7 +34,7 @@ func (h *Host) Processes(ctx context.Context, program string) ([]int, error) {
 	return out, failed(op, program, err)
 }
 
-// running are the processes that run a program, ascending.
+// running are the other processes that run a program, ascending.
 func running(program string) ([]processID, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(program))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func running(program string) ([]processID, error) {
 	var out []processID
 	for _, pid := range pids {
 		exe, err := os.Readlink(procPath(pid, "exe"))
-		if err != nil || strings.TrimSuffix(exe, deletedMark) != path {
+		if pid == os.Getpid() || err != nil || strings.TrimSuffix(exe, deletedMark) != path {
 			continue // a thread of the kernel, gone, or another account's, which is not root's
 		}
 		if s, err := readStat(pid); err == nil && !s.ended() {
@@ -66,7 +66,7 @@ func running(program string) ([]processID, error) {
 	return out, nil
 }
 
-// EndProcesses kills the processes that run a program, with those below them: the containers of a shim are its
+// EndProcesses kills the other processes that run a program, with those below them: the containers of a shim are its
 // children, and would go on without it.
 func (h *Host) EndProcesses(ctx context.Context, program string) error {
 	const op = "end processes of"
@@ -117,7 +117,7 @@ func below(roots []processID) ([]processID, error) {
 	out := slices.Clone(roots)
 	for i := 0; i < len(out); i++ {
 		for _, c := range children[out[i].PID] {
-			if !slices.Contains(out, c) {
+			if c.PID != os.Getpid() && !slices.Contains(out, c) {
 				out = append(out, c)
 			}
 		}

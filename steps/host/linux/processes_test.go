@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,5 +71,12 @@ func TestEndProcesses(t *testing.T) {
 	}
 	if err := h.Remove(ctx, path); err != nil {
 		t.Error(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := h.Processes(ctx, self); err != nil || slices.Contains(pids, os.Getpid()) {
+		t.Errorf("the other processes of this program: %v, %v", pids, err)
 	}
 }

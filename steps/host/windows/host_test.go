@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,13 @@ func TestRunningProgramIsBusy(t *testing.T) {
 	}
 	if pids, err := h.Processes(ctx, path); err != nil || len(pids) > 0 {
 		t.Errorf("its processes after their end: %v, %v", pids, err)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := h.Processes(ctx, own); err != nil || slices.Contains(pids, os.Getpid()) {
+		t.Errorf("the other processes of this program: %v, %v", pids, err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()

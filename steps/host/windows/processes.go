@@ -23,7 +23,7 @@ type process struct {
 	name        string // of its file
 }
 
-// Processes lists the processes that run a program.
+// Processes lists the other processes that run a program.
 func (h *Host) Processes(ctx context.Context, program string) ([]int, error) {
 	const op = "list processes of"
 	if ctx.Err() != nil {
@@ -35,6 +35,9 @@ func (h *Host) Processes(ctx context.Context, program string) ([]int, error) {
 	}
 	var out []int
 	for _, p := range all {
+		if p.pid == windows.GetCurrentProcessId() {
+			continue
+		}
 		runs, err := p.runs(program)
 		if err != nil {
 			return nil, failed(op, program, err)
@@ -47,7 +50,7 @@ func (h *Host) Processes(ctx context.Context, program string) ([]int, error) {
 	return out, nil
 }
 
-// EndProcesses kills the processes that run a program, with those below them.
+// EndProcesses kills the other processes that run a program, with those below them.
 func (h *Host) EndProcesses(ctx context.Context, program string) error {
 	const op = "end processes of"
 	if ctx.Err() != nil {
@@ -60,6 +63,9 @@ func (h *Host) EndProcesses(ctx context.Context, program string) error {
 		}
 		found := false
 		for _, p := range all {
+			if p.pid == windows.GetCurrentProcessId() {
+				continue
+			}
 			runs, err := p.runs(program)
 			if err == nil && runs {
 				found, err = true, endTree(all, p)

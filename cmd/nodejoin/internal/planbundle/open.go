@@ -273,6 +273,20 @@ func (o *Opened) Bundle() *plan.Bundle {
 		}}
 }
 
+// Self returns a function that finds nodejoin for a node that follows a plan: the one that made the bundle, on any
+// machine that applies it. Nodes of another platform, and sandboxes, have that of other.
+func (o *Opened) Self(other func(goos, arch, connection string) (steps.Source, error)) func(
+	goos, arch, connection string) (steps.Source, error) {
+	return func(goos, arch, connection string) (steps.Source, error) {
+		for key, file := range o.files {
+			if goos+"/"+arch == o.Platform && connection != "sandbox" && strings.HasPrefix(key, program+" ") {
+				return steps.Source{File: file, SHA256: o.sums[file]}, nil
+			}
+		}
+		return other(goos, arch, connection)
+	}
+}
+
 // Module is the archive of a module of the plan, and the archive's digest; "" = the bundle does not have it, or o is
 // nil.
 func (o *Opened) Module(sha256 string) (archive, digest string) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"nodejoin/steps"
 )
 
 // contents is a bundle of a plan and two artifacts. opened counts how often their bytes are asked for.
@@ -250,5 +252,32 @@ func TestUnpackedAtOnce(t *testing.T) {
 	}
 	if len(unpacked) != 1 {
 		t.Errorf("it was unpacked %d times", len(unpacked))
+	}
+}
+
+// TestSelf: the nodejoin of nodes that follow a plan is that of the bundle, whatever applies it. Nodes of another
+// platform and sandboxes have another.
+func TestSelf(t *testing.T) {
+	opened := 0
+	c := contents(&opened)
+	c.add(program, "nodejoin", text("nodejoin", []byte("the program")), nil)
+	path := filepath.Join(t.TempDir(), "b.tar")
+	write(t, path, 0, c)
+	o, err := Open(t.Context(), path, t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := errors.New("for another")
+	self := o.Self(func(string, string, string) (steps.Source, error) { return steps.Source{}, other })
+	src, err := self("linux", "amd64", "ssh")
+	if b, failed := os.ReadFile(src.File); err != nil || failed != nil || string(b) != "the program" ||
+		src.SHA256 != text("", b).SHA256 {
+		t.Errorf("%+v, %v, %v", src, err, failed)
+	}
+	for _, of := range [][3]string{{"windows", "amd64", "ssh"}, {"linux", "arm64", "ssh"},
+		{"linux", "amd64", "sandbox"}} {
+		if _, err := self(of[0], of[1], of[2]); !errors.Is(err, other) {
+			t.Errorf("%v: %v", of, err)
+		}
 	}
 }

@@ -21,7 +21,9 @@ import (
 
 // File says which plan a node follows, and how.
 type File struct {
-	Version int    `json:"version"`
+	Version int `json:"version"`
+	// Managed: a follow block of the plan has written the file, and installed the program that reads it.
+	Managed bool   `json:"managed,omitempty"`
 	Node    string `json:"node"`
 	Plan    string `json:"plan"`    // name of its releases
 	Source  string `json:"source"`  // of the release: https://..., oci://HOST/REPOSITORY:TAG, or an absolute path

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
-	"runtime"
 
 	"nodejoin/steps"
 )
@@ -40,13 +38,8 @@ func (f *File) withLogin(ctx context.Context) (context.Context, error) {
 
 // readLogin reads a login, which nobody else on the machine may read. Its text is in no error.
 func readLogin(file string) (l login, err error) {
-	i, err := os.Stat(file)
-	if err != nil {
+	if err := private(file); err != nil {
 		return l, err
-	}
-	if runtime.GOOS != "windows" && i.Mode().Perm()&0o077 != 0 {
-		return l, fmt.Errorf("the login %s can be read by others (mode %v); run chmod 600 on it", file,
-			i.Mode()&fs.ModePerm)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

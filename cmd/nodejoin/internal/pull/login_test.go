@@ -51,6 +51,9 @@ func TestFollowLogin(t *testing.T) {
 			must(t, os.RemoveAll(file))
 			if c.text != "-" && c.text != "" {
 				must(t, os.WriteFile(file, []byte(c.text), c.mode))
+				if c.mode == 0o600 {
+					closeFile(t, file)
+				}
 			}
 			b, err := json.Marshal(n.file)
 			must(t, err)

@@ -267,6 +267,27 @@ func TestFollowerRemoves(t *testing.T) {
 	})
 }
 
+// TestFollowerKeepsItsBlock: a release without the follow block that a controller has applied would remove the program
+// that applies it. It changes nothing.
+func TestFollowerKeepsItsBlock(t *testing.T) {
+	first := fmt.Sprintf(common, "one")
+	a := newApplier(t, first)
+	a.file.Managed = true
+	if code := a.follow(1, fmt.Sprintf(common, "two")); code != 1 {
+		t.Errorf("code %d: %q", code, a.said)
+	}
+	a.wantReason("Refused", "release 1 has no follow block for node win-1")
+	a.wantFile("kept.txt", "one")
+	r := Run{Path: `c:\data\follow.json`}
+	for path, want := range map[string]bool{`C:\data\follow.json`: true, `C:\data\other.json`: false} {
+		n := plan.Node{OS: "windows", Steps: []steps.Spec{{ID: "follow_file", Kind: "file",
+			Args: steps.MustArgs(&kinds.File{Path: path})}}}
+		if r.goesOn(n) != want {
+			t.Errorf("with %s it goes on: %v", path, !want)
+		}
+	}
+}
+
 // TestFollowerRollsBack: a release that fails is rolled back, and not tried again; the other nodes wait for a newer
 // one. A round that is killed in the middle is finished by the next.
 func TestFollowerRollsBack(t *testing.T) {

@@ -23,6 +23,8 @@ import (
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
+	"nodejoin/steps/host"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/wait"
 )
@@ -344,6 +346,12 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 			Detail: "the release has no node " + r.file.Node + "; nothing is changed",
 			Remedy: "to take the machine out of the cluster, run 'nodejoin leave'; else correct node in " + r.Path}
 	}
+	if r.file.Managed && !r.goesOn(p.Nodes[0]) {
+		rel := r.turn.rel
+		r.turn.held, r.turn.code = failed(rel, fmt.Errorf("release %d has no follow block for node %s: it would remove "+
+			"the program that applies it; apply that plan once from a controller", rel.Serial, r.file.Node))
+		return firstboot.ErrNotNow
+	}
 	for i := range p.Nodes {
 		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine
 	}
@@ -354,6 +362,14 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 		return firstboot.ErrNotNow
 	}
 	return nil
+}
+
+// goesOn reports whether the node still follows a plan by the file of the run.
+func (r *Run) goesOn(n plan.Node) bool {
+	return slices.ContainsFunc(n.Steps, func(s steps.Spec) bool {
+		f, ok := kinds.As[kinds.File](s)
+		return ok && !f.Absent && host.SamePath(n.OS, f.Path, r.Path)
+	})
 }
 
 // Options are those of an engine that runs on this machine.
