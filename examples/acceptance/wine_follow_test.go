@@ -76,7 +76,8 @@ func TestWindowsFollows(t *testing.T) {
 	})
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 4")
 	wantNothing(ctx, t, args)
-	if out, code := released(t).output(ctx, t, append([]string{"leave", "--auto-approve"}, args...)...); code != 0 {
+	if out, code := released(t).output(ctx, t, append([]string{"leave", "--auto-approve", "--target", nodeName},
+		args...)...); code != 0 {
 		t.Fatalf("leave: exit code %d\n%s", code, out)
 	}
 	for _, path := range []string{nodejoinData, `C:\etc\kubernetes`, `C:\var\log\nodejoin-node`} {

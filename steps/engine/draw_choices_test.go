@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"crypto/sha256"
+	"crypto/sha512"
 	"fmt"
 	"maps"
 	"strconv"
@@ -328,10 +330,16 @@ step "service" "site_service" {
 
 // followProgram names the program of a follow block: a file, and its digest.
 func followProgram(algorithm string) string {
-	runc := standInOf("runc", "1.3.0", "linux")
-	return fmt.Sprintf("file = %q\n %s = %q", "./mirror/"+runc.file, algorithm,
-		map[string]string{"sha256": runc.sha256, "sha512": runc.sha512}[algorithm])
+	return fmt.Sprintf("file = %q\n %s = %q", "./mirror/"+ownProgram.file, algorithm,
+		map[string]string{"sha256": ownProgram.sha256, "sha512": ownProgram.sha512}[algorithm])
 }
+
+// ownProgram stands in for nodejoin.
+var ownProgram = func() standIn {
+	b := []byte("stand-in for nodejoin")
+	return standIn{file: "nodejoin", bytes: b, sha256: fmt.Sprintf("%x", sha256.Sum256(b)),
+		sha512: fmt.Sprintf("%x", sha512.Sum512(b))}
+}()
 
 // followKey is a public key of which nobody has the private one.
 const followKey = "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"

@@ -260,7 +260,7 @@ node "n" {
 func (w *world) write(d drawn) {
 	w.t.Helper()
 	need := d.needs()
-	files := []standIn{toolsArchive}
+	files := []standIn{toolsArchive, ownProgram}
 	for name, version := range need {
 		files = append(files, standInOf(name, version, d.os))
 	}
