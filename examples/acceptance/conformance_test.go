@@ -35,9 +35,15 @@ func TestHostLockUnderWine(t *testing.T) {
 	testUnderWine(t, "hostlock", "./steps/hostlock", "-test.run=^TestHolder")
 }
 
-// TestLogsUnderWine: a log is truncated while its program has it open.
+// TestLogsUnderWine: a log is truncated while its program has it open. What a program that was replaced while it ran
+// has left goes.
 func TestLogsUnderWine(t *testing.T) {
-	testUnderWine(t, "node", "./steps/node", "-test.run=^TestCutLog")
+	testUnderWine(t, "node", "./steps/node", "-test.run=^(TestCutLog|TestReplacedProgram$)")
+}
+
+// TestFollowerUnderWine: a login that others may read is refused.
+func TestFollowerUnderWine(t *testing.T) {
+	testUnderWine(t, "pull", "./cmd/nodejoin/internal/pull", "-test.run=^TestFollowLogin$")
 }
 
 // TestControllerUnderWine: nodejoin on Windows uses keys of the ssh-agent.

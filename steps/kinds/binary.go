@@ -37,6 +37,23 @@ func (b *Binary) thing(string) steps.Thing {
 	return steps.Thing{Key: record.File.Of(b.Path), Words: "the file " + b.Path}
 }
 
+// claims are the file and, where they are no service, the processes that run from it.
+func (b *Binary) claims(e *steps.Env) []record.Key {
+	out := []record.Key{b.thing(e.Facts.OS).Key}
+	if b.Apart {
+		out = append(out, processesPrefix.Of(b.Path))
+	}
+	return out
+}
+
+// claim notes what claims names.
+func (b *Binary) claim(ctx context.Context, h host.Host, e *steps.Env) error {
+	if err := claimFile(ctx, h, e, b.Path, false); err != nil || !b.Apart {
+		return err
+	}
+	return e.Claim(ctx, h, record.New{Key: processesPrefix.Of(b.Path)})
+}
+
 func (b *Binary) access() host.Access {
 	if b.Access == host.AccessDefault {
 		return host.AccessProgram
@@ -171,4 +188,18 @@ func (b *Binary) stage(ctx context.Context, h host.Host, e *steps.Env, temp stri
 	}
 	// Whoever wrote it may not have read up to the end of the stream.
 	return d.SHA256(), d.drain()
+}
+
+// moveIn renames the verified file to its place.
+func (b *Binary) moveIn(ctx context.Context, h host.Host, temp string) error {
+	if b.Apart {
+		err := h.Rename(ctx, temp, b.Path)
+		if !errors.Is(err, host.ErrBusy) {
+			return err
+		}
+		if err := outOfTheWay(ctx, h, b.Path); err != nil {
+			return err
+		}
+	}
+	return moveIn(ctx, h, temp, b.Path)
 }

@@ -36,8 +36,8 @@ func startRound(f steps.Follow) (ended <-chan error, err error) {
 	return supervise.Apart([]string{f.Program, "follow", f.File}, env, log)
 }
 
-// settle removes what an earlier round has left of a program that it replaced while it ran from it, or restores that
-// where the round was killed before the new program was there.
+// settle removes the file of a program that an earlier round has replaced while it ran from it. If that round was
+// killed before the new program was there, it restores the file.
 func settle(program string) error {
 	old := host.OldName(program)
 	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {

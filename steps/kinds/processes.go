@@ -12,39 +12,8 @@ import (
 // processesPrefix is that of the processes of a program that runs apart from services.
 const processesPrefix record.Prefix = "processes"
 
-// claims are the file and, where they are no service, the processes that run from it.
-func (b *Binary) claims(e *steps.Env) []record.Key {
-	out := []record.Key{b.thing(e.Facts.OS).Key}
-	if b.Apart {
-		out = append(out, processesPrefix.Of(b.Path))
-	}
-	return out
-}
-
-// claim notes what claims names.
-func (b *Binary) claim(ctx context.Context, h host.Host, e *steps.Env) error {
-	if err := claimFile(ctx, h, e, b.Path, false); err != nil || !b.Apart {
-		return err
-	}
-	return e.Claim(ctx, h, record.New{Key: processesPrefix.Of(b.Path)})
-}
-
-// moveIn renames the verified file to its place.
-func (b *Binary) moveIn(ctx context.Context, h host.Host, temp string) error {
-	if b.Apart {
-		err := h.Rename(ctx, temp, b.Path)
-		if !errors.Is(err, host.ErrBusy) {
-			return err
-		}
-		if err := outOfTheWay(ctx, h, b.Path); err != nil {
-			return err
-		}
-	}
-	return moveIn(ctx, h, temp, b.Path)
-}
-
-// outOfTheWay ends the processes of a program and renames its file, from which this process may run. Then the file
-// stays until it is removed by who starts the program again.
+// outOfTheWay ends the other processes of a program and moves its file out of the way. If this process runs from it,
+// the file stays at host.OldName, and what starts the program next removes it.
 func outOfTheWay(ctx context.Context, h host.Host, path string) error {
 	old := host.OldName(path)
 	for _, program := range []string{path, old} {
@@ -62,8 +31,8 @@ func outOfTheWay(ctx context.Context, h host.Host, path string) error {
 	return err
 }
 
-// undoProcesses ends the processes of a program, and removes what a replacement has left of it. No service starts
-// them any more, as services are undone before.
+// undoProcesses ends the processes of a program, and removes what a replacement has left of it. Services are undone
+// before, so none starts them again.
 func undoProcesses(key record.Key, _ record.Claim) (steps.Undoing, error) {
 	path := key.Name
 	old := host.OldName(path)
