@@ -16,7 +16,10 @@ import (
 )
 
 func (p *Plan) load(path string, d *eval.Diags) {
-	files, err := source.Find(path)
+	files, err := []string{path}, error(nil)
+	if p.opt.Text == nil {
+		files, err = source.Find(path)
+	}
 	if err != nil {
 		p.broken = true
 		d.Fail(hcl.Range{}, "no plan", "%s", err)
@@ -26,7 +29,7 @@ func (p *Plan) load(path string, d *eval.Diags) {
 	if len(files) == 1 && files[0] == path {
 		dir, p.alone = filepath.Dir(path), true
 	}
-	p.files, err = source.NewFiles(dir, p.opt.Dir)
+	p.files, err = source.NewFiles(dir)
 	if err != nil {
 		p.broken = true
 		d.Fail(hcl.Range{}, "no plan", "%s", err)
@@ -39,7 +42,10 @@ func (p *Plan) load(path string, d *eval.Diags) {
 	p.readLock(files, d)
 	var bodies []hcl.Body
 	for _, name := range files {
-		src, err := p.files.Read(name)
+		src, err := p.opt.Text, error(nil)
+		if src == nil {
+			src, err = p.files.Read(name)
+		}
 		if err != nil {
 			p.broken = true
 			d.Fail(hcl.Range{}, "unreadable plan file", "%s", err)

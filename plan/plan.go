@@ -21,9 +21,8 @@ type Options struct {
 	// Version of this nodejoin, for required_version. If it is not a semantic version ("dev"),
 	// required_version is not checked, with a warning.
 	Version string
-	// Dir is the folder that relative paths of the plan start from; "" = the plan's own. It is
-	// for a plan that is checked before it is in its place.
-	Dir string
+	// Text is the plan's one file, for a plan that is checked before it is in its place; nil = files are read.
+	Text []byte
 	// Vars are values of variables by name, as given with --var. For a variable of
 	// type string the text is the value, else it is read as an expression.
 	Vars map[string]string

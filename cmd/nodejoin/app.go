@@ -58,6 +58,8 @@ type app struct {
 	bundle *planbundle.Opened // that the plan is in; nil = none
 	agent  connect.Agents     // nil = those of this nodejoin
 
+	noAgent error // why this machine has no place for agents; compile sets it
+
 	clusterAt  string                           // place of the cluster block in the plan; load sets it
 	digest     string                           // of the plan's files; load sets it
 	data       []block.Data                     // what the plan has read; load sets it

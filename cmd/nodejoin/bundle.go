@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -173,11 +172,11 @@ func (x *bundleCommand) write(ctx context.Context, args []string, p *plan.Compil
 
 // verify checks a bundle, and compiles its plan from it.
 func (x *bundleCommand) verify(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "nodejoin-bundle-*")
+	dir, done, err := planbundle.Temp()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what stays is in the way of nothing
+	defer done()
 	b, err := planbundle.Check(ctx, x.check, dir)
 	if err == nil {
 		err = x.useBundle(b)

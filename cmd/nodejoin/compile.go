@@ -67,6 +67,9 @@ func (a *app) compile(ctx context.Context, args []string) (
 		c, more = p.Compile()
 		diags = append(diags, more...)
 	}
+	if a.noAgent != nil { // the plan is not to blame
+		return nil, nil, nil, a.failed(a.noAgent)
+	}
 	return c, diags, p.Files(), nil
 }
 
@@ -78,7 +81,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	}
 	opt = plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Untrusted: a.untrusted,
 		Unvalued: a.unvalued, Version: version, Offline: a.offline, Program: program.Runner(ctx),
-		Agent: connect.Agent(ctx, a.agent, a.term.Notice), Self: connect.Self()}
+		Agent: a.findAgent(connect.Agent(ctx, a.agent, a.term.Notice)), Self: connect.Self()}
 	if a.note != nil {
 		opt.Note = func(file string) { a.note[file] = true }
 	}
@@ -94,6 +97,20 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	opt.Module = modules.Reader(ctx, modules.Options{Offline: opt.Offline, Bundled: a.bundle.Module,
 		Notice: a.term.Notice})
 	return path, opt, nil
+}
+
+// agentFinder is plan.Options.Agent.
+type agentFinder = func(os, arch, connection string) (steps.Source, error)
+
+// findAgent finds agents for a plan, and notes an error that is about this machine.
+func (a *app) findAgent(find agentFinder) agentFinder {
+	return func(os, arch, connection string) (steps.Source, error) {
+		src, err := find(os, arch, connection)
+		if errors.As(err, new(*steps.Error)) {
+			a.noAgent = err
+		}
+		return src, err
+	}
 }
 
 // anyAgent stands for the agents, and for nodejoin, of a plan that is only compiled: building a real one

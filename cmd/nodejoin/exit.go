@@ -12,7 +12,7 @@ import (
 // Exit codes. Scripts depend on them; they are part of the interface.
 const (
 	exitOK          = 0   // done, or no changes
-	exitFailed      = 1   // a step failed
+	exitFailed      = 1   // a step failed, or a file of the controller
 	exitPending     = 2   // changes are pending (plan, status with --detailed-exitcode)
 	exitInvalid     = 3   // invalid plan or usage
 	exitUnreachable = 4   // a host or the API server does not answer, or refuses the login
@@ -46,6 +46,8 @@ func errorCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case transport.OfController(err):
+		return exitFailed
 	case errors.As(err, &ce), errors.Is(err, transport.ErrDropped):
 		return exitUnreachable
 	case errors.As(err, &se):

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
@@ -99,33 +97,16 @@ func (i *initializer) lock(ctx context.Context, folder string) error {
 	return nil
 }
 
-// validate compiles the plan before it is written, and prints its diagnostics under the
-// name that it will have.
+// validate compiles the plan before it is written, and prints its diagnostics.
 func (i *initializer) validate(name string, src []byte) error {
-	dir, err := os.MkdirTemp("", "nodejoin-init-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	tmp := filepath.Join(dir, filepath.Base(name))
-	if err := os.WriteFile(tmp, src, 0o600); err != nil {
-		return err
-	}
-	opt := plan.Options{Vars: map[string]string{}, Env: lookupEnv, Version: version, Dir: filepath.Dir(name),
-		Agent: anyAgent, Self: anyAgent, Locking: true}
-	p, diags := plan.Load(tmp, opt)
+	opt := plan.Options{Text: src, Vars: map[string]string{}, Env: lookupEnv, Version: version, Agent: anyAgent,
+		Self: anyAgent, Locking: true}
+	p, diags := plan.Load(name, opt)
 	if p != nil && !diags.HasErrors() {
 		_, more := p.Compile()
 		diags = append(diags, more...)
 	}
-	for _, d := range diags {
-		for _, r := range []*hcl.Range{d.Subject, d.Context} {
-			if r != nil && filepath.Base(r.Filename) == filepath.Base(name) {
-				r.Filename = name
-			}
-		}
-	}
-	i.problems(ui.FromHCL(diags), map[string]*hcl.File{name: {Bytes: src}})
+	i.problems(ui.FromHCL(diags), p.Files())
 	if diags.HasErrors() {
 		fmt.Fprintln(i.term.Err, ui.Wrap("Nothing was written: the plan would not be valid with these answers.", "",
 			i.term.Width()))

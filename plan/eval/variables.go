@@ -133,7 +133,7 @@ func (g *givenValues) collect(sc *Scope) {
 func (sc *Scope) autoFiles() []string {
 	dir := sc.Files.Dir
 	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // that of a plan that is not written yet
 		sc.Fail(hcl.Range{}, "unreadable variable file", "The plan's folder cannot be searched for *%s files: %s.",
 			AutoSuffix, err)
 		return nil

@@ -48,17 +48,13 @@ type Files struct {
 	modules  *modules
 }
 
-// NewFiles returns the files in dir. Relative paths of the plan begin at base,
-// "" = dir.
-func NewFiles(dir, base string) (*Files, error) {
+// NewFiles returns the files in dir, where relative paths of the plan begin.
+func NewFiles(dir string) (*Files, error) {
 	s := &Files{given: dir, Parser: hclparse.NewParser(), Relative: map[string]string{}, modules: newModules(),
 		absolute: map[string]bool{}}
 	var err error
 	s.Dir, err = filepath.Abs(dir)
 	s.base = s.Dir
-	if err == nil && base != "" {
-		s.base, err = filepath.Abs(base)
-	}
 	return s, err
 }
 

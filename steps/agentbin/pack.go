@@ -8,9 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -75,10 +77,11 @@ func Keep(path string) error {
 
 // keepPacked stores an agent beside a path in the cache, packed.
 func keepPacked(path string, p Packed) error {
-	if holds(path+PackedSuffix, p.TGZ) {
+	there := func() bool { return holds(path+PackedSuffix, p.TGZ) }
+	if there() {
 		return nil
 	}
-	return writeFile(path+PackedSuffix, bytes.NewReader(p.TGZ))
+	return put(path+PackedSuffix, there, bytes.NewReader(p.TGZ))
 }
 
 // holds reports whether a file has this content. It does not hold the file in memory.
@@ -106,12 +109,12 @@ func Size(path string) (int64, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		fi, err := os.Stat(path)
 		if err != nil {
-			return 0, err
+			return 0, Unusable(filepath.Dir(path), err)
 		}
 		return fi.Size(), nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, Unusable(filepath.Dir(path), err)
 	}
 	defer func() { _ = f.Close() }()
 	z, err := gzip.NewReader(f)
@@ -162,8 +165,12 @@ func Unpack(path, sha256 string) error {
 	return err
 }
 
-func unpack(path, sha256 string) error {
-	if have, err := digestOf(path); err == nil && have == sha256 {
+func unpack(path, digest string) error {
+	there := func() bool {
+		have, err := digestOf(path)
+		return err == nil && have == digest
+	}
+	if there() {
 		return nil
 	}
 	tgz, err := os.ReadFile(path + PackedSuffix)
@@ -171,17 +178,31 @@ func unpack(path, sha256 string) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return Unusable(filepath.Dir(path), err)
 	}
-	p := Packed{TGZ: tgz, Digest: sha256}
-	if err := p.unpack(func(agent io.Reader) error { return writeFile(path, agent) }); err != nil {
-		return err
+	p := Packed{TGZ: tgz, Digest: digest}
+	return p.unpack(func(agent io.Reader) error {
+		return put(path, there, &verifying{Reader: agent, sum: sha256.New(), want: digest})
+	})
+}
+
+// verifying reads an agent, and fails at its end if it has another sha256.
+type verifying struct {
+	io.Reader
+	sum  hash.Hash
+	want string
+}
+
+func (v *verifying) Read(p []byte) (n int, err error) {
+	n, err = v.Reader.Read(p)
+	_, _ = v.sum.Write(p[:n]) // it never fails (hash.Hash)
+	if !errors.Is(err, io.EOF) {
+		return n, err
 	}
-	if have, err := digestOf(path); err != nil || have != sha256 {
-		return errors.Join(fmt.Errorf("the agent in this nodejoin is damaged: its sha256 is %q, not %s", have, sha256),
-			err)
+	if have := hex.EncodeToString(v.sum.Sum(nil)); have != v.want {
+		return n, fmt.Errorf("the agent in this nodejoin is damaged: its sha256 is %s, not %s", have, v.want)
 	}
-	return nil
+	return n, io.EOF
 }
 
 // digestOf reads a file without holding it in memory.

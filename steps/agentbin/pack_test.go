@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // tgz is what a release carries of an agent.
@@ -108,5 +110,67 @@ func TestUnpackOnce(t *testing.T) {
 		if fi == nil || !os.SameFile(fi, found[0]) {
 			t.Fatalf("%v is another file than %v", fi, found[0])
 		}
+	}
+}
+
+// TestFirstRunsAtOnce: processes that write the same agent at once all find it in the end. One that was killed while
+// it wrote leaves nothing once the next has written.
+func TestFirstRunsAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "agents")
+	p := tgz(t, strings.Repeat("the agent ", 100_000))
+	path := filepath.Join(dir, fileName("linux", "amd64", p.Digest))
+	left := filepath.Join(dir, "new-123")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(left, []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			// As another process does: what this one knows of the cache is not used.
+			if err := errors.Join(keepPacked(path, p), unpack(path, p.Digest)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	var names []string
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if want := []string{writeLock, filepath.Base(path), filepath.Base(path) + PackedSuffix}; err != nil ||
+		!slices.Equal(names, want) {
+		t.Errorf("%v, %v are in the cache, want %v", names, err, want)
+	}
+}
+
+// TestReplacedWhileOpen: Windows replaces no file that another process has open. One that is good stays; another one
+// is replaced once it is closed.
+func TestReplacedWhileOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent")
+	p := tgz(t, "the agent")
+	if err := keepPacked(path, p); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.Open(path + PackedSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	there := func() bool { // it was written between the two looks, by a process that has no lock
+		looks++
+		return looks > 1
+	}
+	if err := put(path+PackedSuffix, there, bytes.NewReader(p.TGZ)); err != nil {
+		t.Errorf("a good file that is open: %v", err)
+	}
+	closed := time.AfterFunc(100*time.Millisecond, func() { _ = open.Close() })
+	defer closed.Stop()
+	other := tgz(t, "another agent")
+	if err := keepPacked(path, other); err != nil {
+		t.Errorf("another file that is open for a moment: %v", err)
+	}
+	if b, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(b, other.TGZ) {
+		t.Errorf("it has %d bytes, %v", len(b), err)
 	}
 }

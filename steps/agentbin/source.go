@@ -68,11 +68,14 @@ func (s source) get(ctx context.Context, goos, goarch string) (path, digest stri
 		return filepath.Join(s.cache, m.Agent), m.Digest, nil
 	}
 	if err := os.MkdirAll(s.cache, 0o700); err != nil {
-		return "", "", err
+		return "", "", Unusable(s.cache, err)
 	}
 	// One build at a time; the others use its result.
 	l := flock.New(name + ".lock")
-	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+	switch _, err := l.TryLockContext(ctx, 50*time.Millisecond); {
+	case errors.As(err, new(*fs.PathError)):
+		return "", "", Unusable(s.cache, err)
+	case err != nil:
 		return "", "", fmt.Errorf("wait for another build of the agent: %w", err)
 	}
 	defer func() { _ = l.Unlock() }()
@@ -163,9 +166,9 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if m.Files, err = s.stamps(m.Dirs, m.Extra); err != nil {
 		return "", "", err
 	}
-	dir, err := os.MkdirTemp(s.cache, "build-*")
-	if err != nil {
-		return "", "", err
+	dir := name + ".build" // a build that was killed may have left it
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+		return "", "", Unusable(s.cache, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	out := filepath.Join(dir, "agent")
@@ -176,7 +179,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	}
 	b, err := os.ReadFile(out)
 	if err != nil {
-		return "", "", err
+		return "", "", Unusable(s.cache, err)
 	}
 	p, err := Pack(ctx, b)
 	if err != nil {
@@ -191,14 +194,14 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	}
 	m.Agent, m.Digest = filepath.Base(path), p.Digest
 	if m.Stamp, err = stamp(path); err != nil {
-		return "", "", err
+		return "", "", Unusable(s.cache, err)
 	}
 	j, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return "", "", err
 	}
 	s.sweep(goos, goarch, m.Agent)
-	return path, p.Digest, writeFile(name, bytes.NewReader(j))
+	return path, p.Digest, put(name, func() bool { return false }, bytes.NewReader(j))
 }
 
 // keepFor is how long agents of earlier source are kept; a run may still be using one.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"nodejoin/steps"
 	"nodejoin/steps/agentbin"
 	"nodejoin/steps/host"
 	"nodejoin/steps/transport/wire"
@@ -55,6 +56,8 @@ func (l *agentLookup) wait(ctx context.Context, name string) (agentFile, error) 
 		return l.file, nil
 	case ctx.Err() != nil:
 		return agentFile{}, context.Cause(ctx)
+	case errors.As(l.err, new(*steps.Error)):
+		return agentFile{}, ofController(l.err)
 	}
 	return agentFile{}, &ConnectError{Reason: ReasonAgent, Host: name, Summary: "no agent for this machine",
 		Detail: fmt.Sprintf("%s/%s: %v", l.target.OS, l.target.Arch, l.err), Err: l.err}
@@ -80,7 +83,7 @@ func (a agentFile) open(suffix string) (f *os.File, size int64, err error) {
 		err = agentbin.Keep(a.local)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, ofController(err)
 	}
 	if f, err = os.Open(a.local + suffix); err != nil {
 		return nil, 0, err
@@ -178,15 +181,14 @@ func (a agentFile) orUnpack() string {
 func (a agentFile) unpack(size string) string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
 	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
-	// Single quotes around it all and none within; paths without blanks. -o: the file is the user's; -m: it is of now.
+	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
+	// have it. gzip runs beside tar, as tar -z starts another program, which copies from pipe to pipe.
 	// tar may leave bytes behind the archive's end, and the agent must not get them. busybox's head may read, and so
 	// lose, what comes after the archive: before the hello, that is at most a ping.
-	return fmt.Sprintf(`umask 077; for d in %[1]s %[2]s; do [ -d $d ] || [ -L $d ] || mkdir $d; `+
-		`[ ! -L $d ] && [ "$(stat -c %%u $d)" = "$(id -u)" ] && chmod 700 $d || exit 1; done; `+
-		`find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
-		`mkdir %[3]s && head -c %[4]s | (tar -xozmf - -C %[3]s; r=$?; cat >/dev/null; exit $r) && `+
-		`[ -f %[3]s/%[8]s ] && [ ! -L %[3]s/%[8]s ] && chmod 700 %[3]s/%[8]s && mv -f %[3]s/%[8]s %[2]s/%[9]s; `+
-		`r=$?; rm -rf %[3]s; exit $r`,
-		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), agentbin.PackedName,
-		name)
+	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do [ -d $d ] && o=$d || [ -L $d ] || mkdir $d; `+
+		`[ ! -L $d ] && [ -O $d ] || exit 1; done; chmod 700 %[1]s %[2]s || exit 1; `+
+		`[ "$o" = %[2]s ] && find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
+		`head -c %[4]s | gzip -dc | (tar -xOf - >%[3]s; r=$?; cat >/dev/null; exit $r) && `+
+		`[ -s %[3]s ] && chmod 700 %[3]s && mv -f %[3]s %[2]s/%[8]s; r=$?; [ $r = 0 ] || rm -f %[3]s; exit $r`,
+		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name)
 }

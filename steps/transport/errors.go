@@ -12,7 +12,8 @@ import (
 // ErrDropped says that the connection was lost.
 var ErrDropped = errors.New("the connection was lost")
 
-// ConnectError says why a machine could not be reached or refused the login. Exit code 4.
+// ConnectError says why a machine could not be reached or refused the login. Exit code 4, and 1 where the controller
+// is the reason.
 type ConnectError struct {
 	Reason  Reason
 	Host    string // "Administrator@10.0.0.21:22"
@@ -22,7 +23,14 @@ type ConnectError struct {
 	Err     error
 }
 
-func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail) }
+func (e *ConnectError) Error() string {
+	if e.Reason == ReasonController {
+		return e.Summary + ": " + e.Detail
+	}
+	return fmt.Sprintf("%s: %s: %s", e.Host, e.Summary, e.Detail)
+}
+
+// Unwrap returns the reason.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
 // Reason says which part of connecting failed.
@@ -38,6 +46,7 @@ const (
 	ReasonAgent       Reason = "agent"        // the agent could not be pushed or started
 	ReasonSilent      Reason = "silent"       // a call was not answered in time
 	ReasonAnswer      Reason = "answer"       // what was answered is not an answer to what was asked
+	ReasonController  Reason = "controller"   // a file of the controller's own; it is the same for all machines
 )
 
 // errAnswer: the agent said what it has no reason to say. The connection is not tried again: the next answer
@@ -55,6 +64,22 @@ func untrusted(method string, err error) error {
 			"A machine that " +
 			"nobody has tampered with does not answer so: then report it as a bug of nodejoin",
 		Err: fmt.Errorf("%w: %w", errAnswer, err)}
+}
+
+// ofController wraps an error of agentbin, which is about the controller's own files, in a *ConnectError. Another
+// error stays as it is.
+func ofController(err error) error {
+	var se *steps.Error
+	if !errors.As(err, &se) {
+		return err
+	}
+	return &ConnectError{Reason: ReasonController, Summary: se.Summary, Detail: se.Detail, Remedy: se.Remedy, Err: err}
+}
+
+// OfController reports whether an error is about the controller and no machine.
+func OfController(err error) bool {
+	var ce *ConnectError
+	return errors.As(err, &ce) && ce.Reason == ReasonController
 }
 
 // silent is the error of a call that was not answered in time.

@@ -1,17 +1,23 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	gssh "github.com/gliderlabs/ssh"
 	"golang.org/x/sys/unix"
 
 	"nodejoin/steps"
+	"nodejoin/steps/agentbin"
+	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/wire"
 )
 
@@ -140,4 +146,63 @@ func lockOnFullDisk(t *testing.T, m *machine, conn Conn) {
 	if left, err := filepath.Glob(filepath.Join(m.dir, "*holder*")); err != nil || len(left) > 0 {
 		t.Errorf("the lock left %v, %v", left, err)
 	}
+}
+
+// TestFullDiskOfTheController: a cache without room for the agent is an error of the controller. The machine is not to
+// blame, and gets nothing.
+func TestFullDiskOfTheController(t *testing.T) {
+	p, err := packedSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := t.TempDir()
+	resize := volume(t, cache, "4k")
+	path := filepath.Join(cache, "agent")
+	m := newMachine(t)
+	want := func(when string, agents AgentSource) {
+		t.Helper()
+		conn, err := DialSSH(t.Context(), m.config(m.addr), agents)
+		if err == nil {
+			_, err = Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
+			_ = conn.Close()
+		}
+		var ce *ConnectError
+		if !errors.As(err, &ce) || ce.Reason != ReasonController || !OfController(err) ||
+			ce.Summary != "the controller's cache is full" || !strings.Contains(ce.Detail, cache) || ce.Remedy == "" {
+			t.Fatalf("%s: %v, want one about the controller's cache", when, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(m.home, ".nodejoin", "agent", "*")); err != nil || len(left) > 0 {
+			t.Errorf("%s: the machine has %v, %v", when, left, err)
+		}
+	}
+	want("it is not found", func(context.Context, string, string) (string, string, error) {
+		return "", "", agentbin.Unusable(cache, &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC})
+	})
+	resize("64m")
+	if err := os.WriteFile(path+agentbin.PackedSuffix, p.TGZ, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := os.Create(filepath.Join(cache, "rest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(rest, zeros{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("%v, want a full disk", err)
+	}
+	if err := rest.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tools := t.TempDir() // this machine cannot unpack the agent
+	writeText(t, filepath.Join(tools, "tar"), "#!/bin/sh\nexit 127\n")
+	if err := os.Chmod(filepath.Join(tools, "tar"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.Handler = func(s gssh.Session) {
+		m.sessions.Add(1)
+		defer m.sessions.Done()
+		sshtest.RunLine(s, m.home, "PATH="+tools+":$PATH; export PATH; "+s.RawCommand())
+	}
+	want("it cannot be unpacked", func(context.Context, string, string) (string, string, error) {
+		return path, p.Digest, nil
+	})
 }

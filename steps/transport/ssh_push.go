@@ -20,7 +20,7 @@ import (
 func (s *sshConn) push(ctx context.Context) error {
 	size, err := agentbin.Size(s.file.local)
 	if err != nil {
-		return err
+		return ofController(err)
 	}
 	c, err := s.files(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *sshConn) push(ctx context.Context) error {
 	defer rest()
 	dest := sftpPath(s.cfg.OS, s.file.remote)
 	err = s.put(ctx, c, dest, size, alive)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !OfController(err) {
 		return s.noRoom(c, path.Dir(dest), size, err)
 	}
 	return err

@@ -2,6 +2,7 @@
 package atomicfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,30 @@ func Write(name string, data []byte, mode fs.FileMode) error {
 			return err
 		}
 	}
+}
+
+// Create writes a file that is not there, in one step. It overwrites nothing.
+func Create(name string, data []byte) (err error) {
+	sweep(filepath.Dir(name))
+	tmp, err := os.OpenFile(filepath.Join(filepath.Dir(name), unfinished+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+		0o666) // what the umask leaves of it
+	if err != nil {
+		return err
+	}
+	hold(tmp)
+	defer func() {
+		if err != nil {
+			_ = tmp.Close()
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	if _, err := tmp.Write(data); err != nil {
+		return err
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	return place(tmp, name)
 }
 
 // replace writes a file in one step. swept reports that another run took the unfinished file for one that was left.

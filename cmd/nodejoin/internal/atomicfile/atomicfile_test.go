@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,38 @@ func TestWrite(t *testing.T) {
 	}
 	if err := Write(dir, nil, 0o600); err == nil || !strings.Contains(err.Error(), "is a folder") {
 		t.Errorf("a folder: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+// TestCreate: a file is made whole, with what the umask leaves of its mode, and nothing is overwritten.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	old := syscall.Umask(0o027)
+	err := Create(file, []byte("new"))
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Create(file, []byte("other")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a file: %v", err)
+	}
+	second, err := os.Create(filepath.Join(dir, "second"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := link(second, file); !errors.Is(err, fs.ErrExist) { // as where the file system cannot rename so
+		t.Errorf("over a file, by a link: %v", err)
+	}
+	if err := link(second, filepath.Join(dir, "third")); err != nil {
+		t.Error(err)
+	}
+	info, err := os.Stat(file)
+	if b, _ := os.ReadFile(file); string(b) != "new" || err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%q, %v, %v", b, info.Mode(), err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("%v, %v are left", left, err)

@@ -21,6 +21,14 @@ func rename(f *os.File, name string) error {
 	return f.Close()
 }
 
+// link gives a file a name that is not taken, and closes it.
+func link(f *os.File, name string) error {
+	if err := os.Link(f.Name(), name); err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(f.Name()), f.Close())
+}
+
 // leftoverAge is when a file was left by a run that was killed, where a file system has no locks.
 const leftoverAge = time.Hour
 

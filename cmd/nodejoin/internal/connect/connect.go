@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/plan"
 	"nodejoin/steps"
 	"nodejoin/steps/agentbin"
@@ -151,11 +152,9 @@ func sandboxAgent() (steps.Source, error) {
 	if have, err := os.ReadFile(path); err == nil && string(have) == sandboxAgentText {
 		return steps.Source{File: path, SHA256: digest}, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return steps.Source{}, err
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = atomicfile.Write(path, []byte(sandboxAgentText), 0o600)
 	}
-	if err := os.WriteFile(path+".new", []byte(sandboxAgentText), 0o600); err != nil {
-		return steps.Source{}, err
-	}
-	return steps.Source{File: path, SHA256: digest}, os.Rename(path+".new", path)
+	return steps.Source{File: path, SHA256: digest}, agentbin.Unusable(filepath.Dir(path), err)
 }

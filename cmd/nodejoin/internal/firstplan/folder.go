@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/plan"
 )
 
@@ -34,23 +35,10 @@ func RequireNone(folder string) error {
 	return nil
 }
 
-// Create writes a new file, and makes its folder.
-func Create(name string, data []byte) (err error) {
+// Create writes a new file, whole or not at all, and makes its folder.
+func Create(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			_ = os.Remove(name)
-		}
-	}()
-	_, err = f.Write(data)
-	return err
+	return atomicfile.Create(name, data)
 }

@@ -43,3 +43,42 @@ func TestSpool(t *testing.T) {
 		t.Errorf("what a killed run left is still there: %v", err)
 	}
 }
+
+// TestTemp: what a run that was killed has left in the folder for temporary files goes; a folder that a run uses
+// stays, and so does one of another user.
+func TestTemp(t *testing.T) {
+	all := t.TempDir()
+	t.Setenv("TMPDIR", all)
+	t.Setenv("TMP", all) // of Windows
+	used, done, err := Temp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, foreign := filepath.Join(all, temp+"left"), filepath.Join(all, temp+"foreign")
+	for _, dir := range []string{left, foreign} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(left, "half"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{used: true, left: false, foreign: os.Chown(foreign, 12345, 12345) == nil}
+	second, done2, err := Temp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there[second] = true
+	for dir, want := range there {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v, want it there: %v", dir, err, want)
+		}
+	}
+	done()
+	done2()
+	for _, dir := range []string{used, second} {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", dir, err)
+		}
+	}
+}

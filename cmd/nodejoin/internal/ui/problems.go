@@ -14,7 +14,10 @@ func ProblemOf(err error) Problem {
 	var ce *transport.ConnectError
 	if errors.As(err, &ce) {
 		d := ce.Host
-		if ce.Detail != "" {
+		switch {
+		case ce.Reason == transport.ReasonController:
+			d = ce.Detail
+		case ce.Detail != "":
 			d += ": " + ce.Detail
 		}
 		return Problem{Level: "error", Summary: ce.Summary, Detail: d, Remedy: ce.Remedy}
@@ -38,7 +41,10 @@ func ReportProblems(r *engine.Report, level FindingLevel) []Problem {
 	for _, h := range r.Hosts {
 		if h.Err != nil {
 			p := ProblemOf(h.Err)
-			p.Host, p.Source = h.Node.Name, h.Node.Connection.Source
+			p.Host = h.Node.Name
+			if !transport.OfController(h.Err) { // that is one problem of all hosts
+				p.Source = h.Node.Connection.Source
+			}
 			ps = append(ps, p)
 		}
 		for _, s := range h.Steps {
