@@ -25,7 +25,7 @@ const (
 
 // TestWindowsFollows: nodejoin-node of a Windows machine applies a signed release once, from a controller on Linux.
 // Releases that are older, by another key, unsigned, or whose bundle is cut change nothing; all are on the Node. A
-// release replaces the nodejoin.exe that applies it, and a leave leaves nothing of it.
+// release replaces the nodejoin.exe that applies it. A leave ends a round that waits, and leaves nothing of it.
 func TestWindowsFollows(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
@@ -35,14 +35,14 @@ func TestWindowsFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := b.followedPlan("one", program)
+	args := b.followedPlan("one", "0s", program)
 	mustApply(ctx, t, args)
 	p.want(ctx, corev1.ConditionUnknown, "NotFetched", "site.tar.release")
 	wantNothing(ctx, t, args)
 	b.wantPrivate(nodejoinData, nodejoinData+`\follow.json`, nodejoinData+`\follow.signers`,
 		`C:\etc\kubernetes\nodejoin-follow.conf`, `C:\etc\kubernetes\nodejoin-follow.token`)
 
-	args = b.followedPlan("two", program)
+	args = b.followedPlan("two", "0s", program)
 	p.publish(ctx, args, 2)
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 2, signed by ops@example")
 	good := p.state()
@@ -62,7 +62,7 @@ func TestWindowsFollows(t *testing.T) {
 	wantNothing(ctx, t, args)
 
 	next := append(bytes.Clone(program), "another build"...) // Windows does not load what is behind the sections
-	args = b.followedPlan("three", next)
+	args = b.followedPlan("three", "0s", next)
 	p.publish(ctx, args, 4)
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 4, signed by ops@example")
 	if !bytes.Equal(b.read(nodejoinExe), next) {
@@ -76,6 +76,10 @@ func TestWindowsFollows(t *testing.T) {
 	})
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 4")
 	wantNothing(ctx, t, args)
+
+	args = b.followedPlan("four", "6h", next)
+	mustApply(ctx, t, args)
+	b.waits(ctx, p, args, 5)
 	if out, code := released(t).output(ctx, t, append([]string{"leave", "--auto-approve", "--target", nodeName},
 		args...)...); code != 0 {
 		t.Fatalf("leave: exit code %d\n%s", code, out)
@@ -107,8 +111,23 @@ func (b *bed) newPublisher(ctx context.Context) *publisher {
 	return p
 }
 
-// followedPlan is the plan of a release, whose name is a label of the Node, with this nodejoin.exe.
-func (b *bed) followedPlan(release string, program []byte) (args []string) {
+// waits publishes releases of a plan until a round waits with one: its random pause may be short.
+func (b *bed) waits(ctx context.Context, p *publisher, args []string, serial int) {
+	b.t.Helper()
+	for waits := false; !waits; serial++ {
+		p.publish(ctx, args, serial)
+		until(ctx, b.t, "a round of the release", func() error {
+			waits = p.logged(fmt.Sprintf("Waiting: release %d waits for a random pause of", serial)) > 0
+			if !waits && p.logged(fmt.Sprintf("Applied: release %d,", serial)) == 0 {
+				return errors.New("neither waits nor has it")
+			}
+			return nil
+		})
+	}
+}
+
+// followedPlan is the plan of a release, whose name is a label of the Node, with a random pause and this nodejoin.exe.
+func (b *bed) followedPlan(release, jitter string, program []byte) (args []string) {
 	b.t.Helper()
 	key, err := os.ReadFile(filepath.Join(b.dir, "user.pub"))
 	if err != nil {
@@ -121,9 +140,11 @@ func (b *bed) followedPlan(release string, program []byte) (args []string) {
     source   = %q
     signers  = %q
     interval = "10s"
+    jitter   = %q
     file     = "nodejoin.exe"
     sha256   = "%x"
-  }`, followedDir+`\site.tar.release`, "ops@example "+string(key), sha256.Sum256(program)),
+  }`, followedDir+`\site.tar.release`, "ops@example "+string(key), jitter,
+		sha256.Sum256(program)),
 		`"example.com/pool" = "windows"`,
 		fmt.Sprintf(`"example.com/pool" = "windows", %q = %q`, releaseLabel, release))
 	if err := os.WriteFile(filepath.Join(args[0], "nodejoin.exe"), program, 0o600); err != nil {
