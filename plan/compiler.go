@@ -49,7 +49,7 @@ type agent struct {
 
 func newCompiler(p *Plan) *compiler {
 	scope := eval.NewScope(p.files, p.opt.Env)
-	scope.Program = p.opt.Program
+	scope.Program, scope.FollowLogin = p.opt.Program, p.opt.FollowLogin
 	if fetch := p.opt.Module; fetch != nil {
 		scope.Module = func(r source.Remote) (dir string, err error) {
 			scope.Outside(func() { dir, err = fetch(r) })

@@ -147,6 +147,7 @@ func (w *settings) follow(b block.SettingBlock) {
 	if g, ok := b.Args["evict"]; ok {
 		w.Follow.Evict = g.Value.True()
 	}
+	w.followTrust(b)
 	for _, id := range []string{"follow_program", "follow_signers", "follow_file"} {
 		w.at[id] = b.At
 	}

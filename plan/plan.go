@@ -43,6 +43,9 @@ type Options struct {
 	Self func(os, arch, connection string) (steps.Source, error)
 	// Program runs the program of a data "exec" block on the controller. nil = such plans are refused.
 	Program func(eval.Program) ([]byte, error)
+	// FollowLogin is for a machine that applies a release to itself: its own login, which stays as it is. A release has
+	// no passwords and tokens, so those that its follow blocks name are not read. nil = they are.
+	FollowLogin *steps.Login
 	// Module unpacks a module that is not beside the plan, once its digest is verified, and returns its folder. nil =
 	// such plans are refused.
 	Module func(source.Remote) (dir string, err error)

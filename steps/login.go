@@ -12,6 +12,9 @@ type Login struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
 	Token    string `json:"token,omitempty"` // taken as it is, instead of a user
+	// From is what gives it, for messages: "the file /etc/login.json"; "" = the login block of the plan. Without a user
+	// and a token it is what would give them, and there is no login.
+	From string `json:"-"`
 }
 
 type loginsKey struct{}
@@ -24,12 +27,13 @@ func WithLogins(ctx context.Context, logins []Login) context.Context {
 	return context.WithValue(ctx, loginsKey{}, logins)
 }
 
-// LoginAt returns the login at a server, host or host:port as in an address; ok is false if there is none.
+// LoginAt returns the login at a server, host or host:port as in an address; ok is false if there is none. Then l.From
+// may say what would give it.
 func LoginAt(ctx context.Context, server string) (l Login, ok bool) {
 	logins, _ := ctx.Value(loginsKey{}).([]Login) // none without the key
 	for _, l := range logins {
 		if bare(l.Server) == bare(server) {
-			return l, true
+			return l, l.Username != "" || l.Token != ""
 		}
 	}
 	return l, false

@@ -69,6 +69,8 @@ type app struct {
 	resumed    *resume.File                     // what this process finishes after a reboot; nil = nothing
 	alone      firstboot.Alone                  // the run of a machine that this apply belongs to; nil = none
 	fails      func(text string)                // gets what a command ends with, in a line; nil = nobody does
+	// followLogin is plan.Options.FollowLogin.
+	followLogin *steps.Login
 	// resume is engine.Options.Resume; load sets it.
 	resume func(plan.Node, host.Facts) (*engine.Resume, error)
 	holder steps.LockHolder // of a command that changes hosts, which sets it

@@ -26,7 +26,7 @@ type bundleCommand struct {
 	split            planbundle.Size
 	noImages         bool
 	signing          pull.Signing
-	signers          string
+	checking         pull.Checking
 
 	meter mirror.Meter
 }
@@ -56,10 +56,12 @@ with the logins of docker on this machine.
 bundle has it, too.
 
 --check FILE.tar verifies a bundle: all digests, and that it has all that its lock demands. With
---signers, its release must be signed by one of these keys, too.
+--signers or --sigstore, its release must be signed by somebody whom these files trust, too.
 
 --sign KEY writes FILE.tar.release beside the bundle, which 'nodejoin follow' takes on the nodes:
-the bundle's digest and a serial number, signed by a key of SSH.
+the bundle's digest and a serial number, signed by a key of SSH. --to-sign writes the same text into
+FILE.tar.release.json, not signed, for 'cosign sign-blob'. FILE.tar.release is then the bundle that
+cosign writes, with this text behind it.
 
 The exit code is 0 if all is well, 1 if something cannot be read or is damaged, and 3 if the plan
 is not valid.`,
@@ -75,15 +77,15 @@ is not valid.`,
 	f.Var(&x.split, "split", "largest `size` of a file, for example 650MB or 4GB; default one file")
 	f.StringVar(&x.check, "check", "", "verify the bundle in `file`")
 	f.StringVar(&x.bill, "sbom", "", "only write what each node gets, as SPDX in JSON, into `file`; PLAN may be a bundle")
-	pull.SigningFlags(f, &x.signing, &x.signers)
+	pull.SigningFlags(f, &x.signing, &x.checking)
 	f.BoolVar(&x.noImages, "no-images", false, "leave out the container images: the hosts have a registry")
 	return c
 }
 
 func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 	switch {
-	case x.check != "" && (x.out != "" || len(args) > 0 || x.signing.Key != ""):
-		return usageError{c, errors.New("--check takes the bundle, --signers and nothing else")}
+	case x.check != "" && (x.out != "" || len(args) > 0 || x.signing.Key != "" || x.signing.ToSign):
+		return usageError{c, errors.New("--check takes the bundle, --signers, --sigstore and nothing else")}
 	case x.check != "":
 		return x.verify(c.Context())
 	case x.bill != "":
@@ -91,7 +93,7 @@ func (x *bundleCommand) run(c *cobra.Command, args []string) error {
 	case x.out == "":
 		return usageError{c, errors.New("-o is missing: the file of the bundle")}
 	}
-	if err := x.signing.Check(x.split > 0, x.signers, x.out); err != nil {
+	if err := x.signing.Check(x.split > 0, x.checking, x.out); err != nil {
 		return usageError{c, err}
 	}
 	if err := x.signing.Open(c.Context()); err != nil {
@@ -187,7 +189,7 @@ func (x *bundleCommand) verify(ctx context.Context) error {
 	if _, err := x.load(ctx, []string{x.check}); err != nil {
 		return err
 	}
-	if err := pull.Check(x.check, x.signers, x.term.Say); err != nil {
+	if err := x.checking.Check(x.check, x.term.Say); err != nil {
 		return x.failed(err)
 	}
 	x.term.Say("Complete: %s. Its digest is %s.", b, b.Sum)

@@ -81,7 +81,7 @@ func (a *app) planAt(ctx context.Context, args []string) (path string, opt plan.
 	}
 	opt = plan.Options{Vars: vars, VarFiles: a.varFiles, Env: a.lookupEnv, Untrusted: a.untrusted,
 		Unvalued: a.unvalued, Version: version, Offline: a.offline, Program: program.Runner(ctx),
-		Agent: a.findAgent(connect.Agent(ctx, a.agent, a.term.Notice)), Self: connect.Self()}
+		Agent: a.findAgent(connect.Agent(ctx, a.agent, a.term.Notice)), Self: connect.Self(), FollowLogin: a.followLogin}
 	if a.note != nil {
 		opt.Note = func(file string) { a.note[file] = true }
 	}

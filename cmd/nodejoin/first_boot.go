@@ -19,7 +19,7 @@ func (a *app) firstBoot(execute runner) firstboot.App {
 		Usage:  func(c *cobra.Command, err error) error { return usageError{c, err} },
 		Failed: a.failed,
 		Apply: func(r firstboot.Alone, notes string) firstboot.Apply {
-			return a.applyAlone(execute, r, nil, notes)
+			return a.applyAlone(execute, r, func(own *app) { own.notes = notes })
 		},
 		Approve: a.approve, Options: a.options, Say: a.term.Say}
 }
@@ -28,14 +28,17 @@ func (a *app) firstBoot(execute runner) firstboot.App {
 func (a *app) follow(execute runner) pull.App {
 	return pull.App{Exit: exit, Notice: a.term.Notice,
 		Usage: func(c *cobra.Command, err error) error { return usageError{c, err} },
-		Apply: func(r *pull.Run) firstboot.Apply { return a.applyAlone(execute, r, r.Fails, "") }}
+		Apply: func(r *pull.Run) firstboot.Apply {
+			return a.applyAlone(execute, r, func(own *app) { own.fails, own.followLogin = r.Fails, r.Login() })
+		}}
 }
 
-// applyAlone runs apply for the run of a machine. fails and notes are those of app.
-func (a *app) applyAlone(execute runner, r firstboot.Alone, fails func(string), notes string) firstboot.Apply {
+// applyAlone runs apply for the run of a machine, as an app of its own, which set completes.
+func (a *app) applyAlone(execute runner, r firstboot.Alone, set func(*app)) firstboot.Apply {
 	return func(ctx context.Context, args []string) (int, firstboot.Outcome) {
-		code := execute(ctx, &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r,
-			fails: fails, notes: notes}, args)
+		own := &app{term: &ui.Term{Out: a.term.Out, Err: a.term.Err, In: strings.NewReader("")}, alone: r}
+		set(own)
+		code := execute(ctx, own, args)
 		return code, map[int]firstboot.Outcome{exitOK: firstboot.Finished, exitReboot: firstboot.Rebooting,
 			exitUnreachable: firstboot.Waiting, exitLocked: firstboot.Waiting}[code]
 	}

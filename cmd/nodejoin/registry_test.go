@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -42,6 +43,7 @@ func cmdRegistry(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	ts.Defer(srv.Close)
 	ts.Setenv("REGISTRY", strings.TrimPrefix(srv.URL, "http://"))
+	ts.Setenv("REGISTRY_LOGIN", strings.Join(args, ":"))
 }
 
 // cmdPushImage pushes a new image of a few bytes for each platform: pushimage NAME PLATFORM..., where a platform is
@@ -83,7 +85,7 @@ func cmdPushModule(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("MODULE", "oci://"+args[0]+"@"+digest.String())
 }
 
-// cmdPush pushes an artifact of one file: push REPOSITORY:TAG FILE.
+// cmdPush pushes an artifact of one file, with the login of the registry: push REPOSITORY:TAG FILE.
 func cmdPush(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: push REPOSITORY:TAG FILE")
@@ -94,7 +96,9 @@ func cmdPush(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()
-	ts.Check(remote.Write(ref, image, remote.WithTransport(transport)))
+	user, password, _ := strings.Cut(ts.Getenv("REGISTRY_LOGIN"), ":")
+	ts.Check(remote.Write(ref, image, remote.WithTransport(transport),
+		remote.WithAuth(&authn.Basic{Username: user, Password: password})))
 }
 
 // cmdSSHKey writes a key of SSH, and a file in which it is trusted: sshkey KEY SIGNERS.

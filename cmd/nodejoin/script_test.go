@@ -84,6 +84,7 @@ func scriptParams(dir string) testscript.Params {
 			"pushmodule": cmdPushModule,
 			"push":       cmdPush,
 			"sshkey":     cmdSSHKey,
+			"cosign":     cmdCosign,
 			"narrow":     cmdNarrow,
 			"latest":     cmdLatest,
 			"drift":      cmdDrift,

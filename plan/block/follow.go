@@ -10,6 +10,7 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/names"
 	"nodejoin/plan/origin"
+	"nodejoin/plan/trust"
 )
 
 // followSpec is the plan that a node follows by itself.
@@ -19,8 +20,8 @@ var followSpec = &eval.Spec{Name: "follow", One: true,
 			"ending, or what --plan-name gives"},
 		{Name: "source", Typ: cty.String, Doc: "where the newest release is: \"https://...\", " +
 			"\"oci://HOST/REPOSITORY:TAG\", or an absolute path on the node"},
-		{Name: "signers", Typ: cty.String, Doc: "keys that may sign releases, as allowed_signers of ssh-keygen: " +
-			"file(\"allowed_signers\")"},
+		{Name: "signers", Typ: cty.String, Doc: "keys of SSH that may sign releases, as allowed_signers of " +
+			"ssh-keygen: file(\"allowed_signers\")"},
 		{Name: "windows", Typ: eval.Strings, Doc: "times of the week at which a release is applied, in UTC, " +
 			"\"Sat,Sun 22:00-04:00\" or \"01:00-05:00\"; default any time"},
 		{Name: "jitter", Typ: cty.String, Doc: "longest random pause before a release is applied, default none"},
@@ -34,7 +35,7 @@ var followSpec = &eval.Spec{Name: "follow", One: true,
 		{Name: "file", Typ: cty.String, Doc: "the same as a file on the controller, relative to the plan"},
 		{Name: "sha256", Typ: cty.String, Doc: "digest of url or file in hex"},
 		{Name: "sha512", Typ: cty.String, Doc: "the same"},
-	}}
+	}, Blocks: []*eval.Spec{trust.SigstoreSpec, trust.LoginSpec}}
 
 // maxJitter is the longest pause that 'nodejoin follow' makes.
 const maxJitter = 6 * time.Hour

@@ -53,6 +53,7 @@ func settingBlocks(s *eval.Section, ctx *hcl.EvalContext) Settings {
 				j.guard()
 			case followSpec:
 				j.follow()
+				j.followTrust(ctx)
 			case fileSpec:
 				j.file()
 			case imagesSpec:

@@ -11,6 +11,7 @@ import (
 	"nodejoin/plan/eval"
 	"nodejoin/plan/lock"
 	"nodejoin/plan/signature"
+	"nodejoin/plan/trust"
 )
 
 // Verify is the verify block: how the artifacts must be verified. A nil one demands nothing.
@@ -63,12 +64,7 @@ func decodeVerify(sc *eval.Scope, blocks []*hcl.Block) *Verify {
 		}
 	}
 	if s.Has("trust_root") {
-		root, err := signature.ParseRoot([]byte(s.Str("trust_root")))
-		if err != nil {
-			s.Fail("trust_root", "invalid trust root", "The argument \"trust_root\" is the content of a "+
-				"trusted_root.json of Sigstore, file(\"trusted_root.json\"): %s.", err)
-		}
-		v.Root = root
+		v.Root = trust.Root(s)
 	}
 	return v
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"nodejoin/plan/source"
+	"nodejoin/steps"
 )
 
 // Scope evaluates the blocks of one plan and collects their diagnostics. It is for one
@@ -24,6 +25,8 @@ type Scope struct {
 	Unvalued []string
 	// Program runs a program on the controller; nil = none is run.
 	Program func(Program) ([]byte, error)
+	// FollowLogin is the login that stands for those of all follow blocks; nil = they are read.
+	FollowLogin *steps.Login
 	// Module unpacks a module from elsewhere and returns its folder; nil = none is read.
 	Module func(source.Remote) (dir string, err error)
 	// ModuleDigest is the digest of a module of which the plan gives none; "" = nobody knows it.

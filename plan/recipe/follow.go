@@ -38,34 +38,32 @@ func (b *build) follow() []string {
 	if f == nil {
 		return nil
 	}
-	signers := host.Join(b.in.OS, b.data(), "follow.signers")
 	src := f.Program
 	if !f.given() {
 		src = b.artifact(SelfArtifact)
 	}
 	b.add("follow_program", "binary", "nodejoin", &kinds.Binary{Source: src, Path: b.nodejoin(), Apart: true},
 		"require", "data_dir").Retries = downloadRetries(src)
-	b.add("follow_signers", "file", "Keys that may sign releases of the plan",
-		&kinds.File{Path: signers, Access: host.AccessPrivate, Content: f.Signers}, "data_dir")
+	trust, ids := b.followTrust(f)
 	text, err := json.MarshalIndent(struct {
-		Version    int               `json:"version"`
-		Managed    bool              `json:"managed"`
-		Node       string            `json:"node"`
-		Plan       string            `json:"plan"`
-		Source     string            `json:"source"`
-		Signers    string            `json:"signers"`
+		Version int    `json:"version"`
+		Managed bool   `json:"managed"`
+		Node    string `json:"node"`
+		Plan    string `json:"plan"`
+		Source  string `json:"source"`
+		followTrust
 		Kubeconfig string            `json:"kubeconfig"`
 		Windows    []string          `json:"windows,omitempty"`
 		Jitter     string            `json:"jitter,omitempty"`
 		Values     map[string]string `json:"values,omitempty"`
-	}{1, true, b.in.Node, f.Plan, f.Source, signers, b.followKube(), f.Windows, f.Jitter, f.Values}, "", "  ")
+	}{1, true, b.in.Node, f.Plan, f.Source, trust, b.followKube(), f.Windows, f.Jitter, f.Values}, "", "  ")
 	b.fail(err)
 	// The name may be a reference, which is not one any more once it is escaped.
 	content := strings.Replace(string(text), `"node": "\u0000`+strings.Trim(b.in.Node, "\x00")+`\u0000"`,
 		`"node": "`+b.in.Node+`"`, 1)
 	b.add("follow_file", "file", "Which plan the node follows", &kinds.File{Path: b.followFile(),
 		Access: host.AccessPrivate, Content: content + "\n", Sensitive: f.Sensitive}, "data_dir")
-	return []string{"follow_program", "follow_signers", "follow_file"}
+	return append(ids, "follow_program", "follow_file")
 }
 
 // follows is what nodejoin-node starts; nil = nothing.

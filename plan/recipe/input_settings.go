@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"nodejoin/plan/signature"
 	"nodejoin/steps"
 	"nodejoin/steps/kinds"
 )
@@ -187,15 +188,26 @@ type Guard struct {
 
 // Follow is the plan that a node follows by itself.
 type Follow struct {
-	Plan, Source string        // as 'nodejoin follow' takes them
-	Signers      string        // text of the file of trusted keys
-	Windows      []string      // times of the week; empty = any time
-	Jitter       string        // a Go duration; "" = none
-	Interval     time.Duration // between two looks at the source; 0 = followInterval
-	Values       map[string]string
-	Sensitive    bool         // Values are never printed
-	Evict        bool         // its account may evict pods
-	Program      steps.Source // of nodejoin; without an address and a file it is SelfArtifact
+	Plan, Source string // as 'nodejoin follow' takes them
+	Signers      string // text of the file of trusted keys; "" = none
+	// Sigstore is whose signatures of Sigstore count, without the path of its trust root; nil = nobody's.
+	Sigstore  *signature.Trust
+	TrustRoot string        // its text; "" = that of this nodejoin
+	Login     *FollowLogin  // at the server of Source; nil = none
+	Windows   []string      // times of the week; empty = any time
+	Jitter    string        // a Go duration; "" = none
+	Interval  time.Duration // between two looks at the source; 0 = followInterval
+	Values    map[string]string
+	Sensitive bool         // Values are never printed
+	Evict     bool         // its account may evict pods
+	Program   steps.Source // of nodejoin; without an address and a file it is SelfArtifact
+}
+
+// FollowLogin is a user with a password, or a token, as 'nodejoin follow' reads it.
+type FollowLogin struct {
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+	Token    string `json:"token,omitempty"`
 }
 
 // given reports whether the plan says where the program comes from.

@@ -19,7 +19,7 @@ func follow(p *block.Plan, m *block.Machine) {
 			"Node %q joins no cluster, so it has no service of nodejoin that could follow a plan. Remove it.", m.Name)
 		return
 	}
-	for _, name := range []string{"plan", "source", "signers"} {
+	for _, name := range []string{"plan", "source"} {
 		if _, given := b.Args[name]; !given {
 			p.FailOn(m.Name, b.At, "missing argument", "The follow block of node %q needs the argument %q, here or in its "+
 				"profile.", m.Name, name)
@@ -32,6 +32,7 @@ func follow(p *block.Plan, m *block.Machine) {
 				m.OS, why)
 		}
 	}
+	followTrust(p, m, b)
 	followProgram(p, m, b)
 }
 

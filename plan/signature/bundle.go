@@ -24,9 +24,15 @@ type bundleFile struct {
 }
 
 type material struct {
-	Certificate *rawBytes `json:"certificate,omitempty"` // from 0.3 on
-	Chain       *chain    `json:"x509CertificateChain,omitempty"`
-	Entries     []entry   `json:"tlogEntries"`
+	Certificate *rawBytes  `json:"certificate,omitempty"` // from 0.3 on
+	Chain       *chain     `json:"x509CertificateChain,omitempty"`
+	PublicKey   *publicKey `json:"publicKey,omitempty"` // instead of a certificate
+	Entries     []entry    `json:"tlogEntries"`
+}
+
+// publicKey names the key of a signature, which is not in the bundle.
+type publicKey struct {
+	Hint string `json:"hint"`
 }
 
 type chain struct {
@@ -90,7 +96,9 @@ func parse(text []byte) (*bundleFile, error) {
 	case b.Envelope == nil && b.Message.Digest.Algorithm != "SHA2_256":
 		return nil, fmt.Errorf("the signature is over a digest of the form %q, and not SHA2_256",
 			b.Message.Digest.Algorithm)
-	case len(b.Material.Entries) != 1:
+	case b.Material.PublicKey != nil && (b.Material.Certificate != nil || b.Material.Chain != nil):
+		return nil, errors.New("the bundle names a key and a certificate; one of them signed")
+	case b.Material.PublicKey == nil && len(b.Material.Entries) != 1:
 		return nil, fmt.Errorf("the bundle has %d entries of a log, and not one", len(b.Material.Entries))
 	}
 	return &b, nil

@@ -23,30 +23,48 @@ type Identity struct{ Subject, Issuer string }
 // is of an authority of the root, in a log of it where the root has such logs, and was valid when the log of
 // signatures took the signature in.
 func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
-	want, err := hex.DecodeString(digest)
-	if err != nil || len(want) != sha256.Size {
-		return fmt.Errorf("%q is not a sha256", digest)
+	want, err := wanted(digest)
+	if err != nil {
+		return err
 	}
 	b, err := parse(bundle)
 	if err != nil {
 		return err
 	}
-	sum, sig, err := b.over(want)
+	cert, err := r.signer(b, want)
 	if err != nil {
 		return err
+	}
+	return who.is(cert)
+}
+
+// wanted reads the sha256 of what must be signed, in hex.
+func wanted(digest string) ([]byte, error) {
+	want, err := hex.DecodeString(digest)
+	if err != nil || len(want) != sha256.Size {
+		return nil, fmt.Errorf("%q is not a sha256", digest)
+	}
+	return want, nil
+}
+
+// signer verifies all of a bundle but who signed it, and returns the certificate, which says that.
+func (r *Root) signer(b *bundleFile, want []byte) (*x509.Certificate, error) {
+	sum, sig, err := b.over(want)
+	if err != nil {
+		return nil, err
 	}
 	cert, err := b.certificate()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
 	if !ok || !ecdsa.VerifyASN1(key, sum, sig) {
-		return errors.New("the signature is not one over these bytes by the key of its certificate")
+		return nil, errors.New("the signature is not one over these bytes by the key of its certificate")
 	}
 	logged := b.Material.Entries[0]
 	at, err := r.logged(logged)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b.Envelope != nil {
 		err = logged.aboutEnvelope(b.Envelope, cert.Raw)
@@ -54,16 +72,13 @@ func (r *Root) Verify(bundle []byte, digest string, who Identity) error {
 		err = logged.about(want, sig, cert)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	issuer, err := r.issuer(cert, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.certLogged(cert, issuer); err != nil {
-		return err
-	}
-	return who.is(cert)
+	return cert, r.certLogged(cert, issuer)
 }
 
 // over returns the digest that is signed and its signature: of the bytes with a digest, or of an attestation that
@@ -81,10 +96,7 @@ func (b *bundleFile) over(digest []byte) (sum, sig []byte, err error) {
 
 // is reports whether a certificate is for the identity.
 func (who Identity) is(cert *x509.Certificate) error {
-	subjects := slices.Clone(cert.EmailAddresses)
-	for _, u := range cert.URIs {
-		subjects = append(subjects, u.String())
-	}
+	subjects := subjectsOf(cert)
 	if !slices.Contains(subjects, who.Subject) || who.Subject == "" {
 		return fmt.Errorf("it was signed by %q, and its publisher is %q", strings.Join(subjects, ", "), who.Subject)
 	}
@@ -92,6 +104,15 @@ func (who Identity) is(cert *x509.Certificate) error {
 		return fmt.Errorf("%q vouched for the signer, and its publisher is known to %q", have, who.Issuer)
 	}
 	return nil
+}
+
+// subjectsOf are those whom a certificate is for.
+func subjectsOf(cert *x509.Certificate) []string {
+	out := slices.Clone(cert.EmailAddresses)
+	for _, u := range cert.URIs {
+		out = append(out, u.String())
+	}
+	return out
 }
 
 // issuerOf is who vouched for the subject of a certificate: 57264.1.8 is a UTF8String, 57264.1.1 the bare text.

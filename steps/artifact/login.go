@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -37,12 +38,14 @@ func own(ctx context.Context, at string) ([]string, error) {
 // toLogIn says what to do about a server that refuses to be read.
 func toLogIn(ctx context.Context, server string) string {
 	l, ok := steps.LoginAt(ctx, server)
+	from := cmp.Or(l.From, "the login block of the plan for "+server)
 	switch {
 	case ok && l.Token != "":
-		return fmt.Sprintf("; it refuses the token, which the login block of the plan for %s names", server)
+		return "; it refuses the token, which " + from + " gives"
 	case ok:
-		return fmt.Sprintf("; it refuses the login of %q, which the login block of the plan for %s gives", l.Username,
-			server)
+		return fmt.Sprintf("; it refuses the login of %q, which %s gives", l.Username, from)
+	case l.From != "":
+		return "; it wants a login, which " + l.From + " gives"
 	}
 	return fmt.Sprintf("; it wants a login, which a login block of the plan gives: login %q { ... }", server)
 }

@@ -306,9 +306,10 @@ func linuxDimensions() map[string][]choice {
 		"follow": args("profile", followBlock("https://files.example/a.tar.release", "windows = [\"01:00-05:00\"]\n "+
 			followProgram("sha512")),
 			followBlock("oci://files.example/plans:a", "jitter = \"1m\"\n interval = \"10m\"\n evict = true\n"+
-				" values = { a = sensitive(\"b\") }\n "+followProgram("sha256"))),
+				" values = { a = sensitive(\"b\") }\n "+followSigstore("ops")+followProgram("sha256"))),
 		"follow of the node": args("node", followBlock("/srv/b.tar.release", "windows = [\"02:00-05:00\"]\n"+
-			" jitter = \"2m\"\n interval = \"20m\"\n evict = false\n values = { a = \"c\" }\n "+followProgram("sha256")),
+			" jitter = \"2m\"\n interval = \"20m\"\n evict = false\n values = { a = \"c\" }\n "+followSigstore("dev")+
+			followProgram("sha256")),
 			followBlock("/srv/b.tar.release", followProgram("sha512"))),
 		"service": args("steps", `step "file" "exe" {
   path    = "/opt/site/svc"
@@ -326,6 +327,13 @@ step "service" "site_service" {
   after              = ["exe"]
 }`),
 	}
+}
+
+// followSigstore has releases count that an identity or a key has signed with cosign.
+func followSigstore(who string) string {
+	return fmt.Sprintf("sigstore {\n identities = [{ issuer = \"https://a.example\", identity = \"%s@example.com\" }]\n"+
+		" keys = [\"-----BEGIN PUBLIC KEY-----\\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEJNY0wnYEDaSzSCnBUiYC6Tzcp9U5\\n"+
+		"28y02tZIAJVPdzXWNUBsQB3w20tVdmeuvohay5oFS7eIBce+Y23bgLPsIw==\\n-----END PUBLIC KEY-----\\n\"]\n}\n", who)
 }
 
 // followProgram names the program of a follow block: a file, and its digest.

@@ -31,9 +31,10 @@ names, and applies its own part of the plan if the release is new. What the rele
 is removed, and an upgrade that fails is rolled back. Nobody has to reach the machine.
 
 A release is a bundle that somebody signed ('nodejoin bundle PLAN -o prod.tar --sign KEY'). Only
-one that a key in the file of trusted keys has signed, for this plan, and with a higher serial number
-than the last one counts. In its window, after a random pause, each node waits for its turn: the rollout
-of the plan says how many apply it at a time, and after how many failures the others wait.
+one that somebody has signed whom this machine trusts, for this plan, and with a higher serial number
+than the last one counts. Of two signatures each must be good and trusted. In its window, after a
+random pause, each node waits for its turn: the rollout of the plan says how many apply it at a time,
+and after how many failures the others wait.
 
 What a round came to is printed, and is in the Node's annotation nodejoin.dev/follows and condition
 NodejoinFollowsPlan: Applied, Waiting, Refused, Failed, NotFetched, ApplyFailed, RolledBack or
@@ -41,9 +42,10 @@ RebootPending.
 
 FILE is JSON: version (1), node, plan (the name of the releases), source (of the release:
 https://..., oci://HOST/REPOSITORY:TAG or an absolute path), signers (file of trusted keys, as
-allowed_signers of ssh-keygen), kubeconfig, and optionally windows (["Sat,Sun 22:00-04:00"], UTC),
-jitter ("10m"), values (of variables), environment, and login (file of a user and password, or a
-token, for the server of source).
+allowed_signers of ssh-keygen) or sigstore (file of identities and keys that sign with cosign) or
+both, kubeconfig, and optionally windows (["Sat,Sun 22:00-04:00"], UTC), jitter ("10m"), values (of
+variables), environment, and login (file of a user and password, or a token, for the server of
+source).
 
 The exit code is 0 if the node has the newest release or waits for its turn, 1 if the release is
 refused, 3 if FILE is wrong, 4 if something does not answer, and else that of 'nodejoin apply'.`,

@@ -25,9 +25,12 @@ type File struct {
 	// Managed: a follow block of the plan has written the file, and installed the program that reads it.
 	Managed bool   `json:"managed,omitempty"`
 	Node    string `json:"node"`
-	Plan    string `json:"plan"`    // name of its releases
-	Source  string `json:"source"`  // of the release: https://..., oci://HOST/REPOSITORY:TAG, or an absolute path
-	Signers string `json:"signers"` // file of trusted keys, an absolute path
+	Plan    string `json:"plan"`   // name of its releases
+	Source  string `json:"source"` // of the release: https://..., oci://HOST/REPOSITORY:TAG, or an absolute path
+	// Signers is the file of trusted keys of SSH, and Sigstore that of trusted signers of Sigstore (signature.Trust);
+	// both are absolute paths, and one is enough.
+	Signers  string `json:"signers,omitempty"`
+	Sigstore string `json:"sigstore,omitempty"`
 	// Login is the file of the login at the server of Source, an absolute path; "" = it wants none.
 	Login string `json:"login,omitempty"`
 	// Kubeconfig is the access to the cluster, an absolute path; Sandbox is the folder of a simulated cluster.
@@ -79,8 +82,12 @@ func (f *File) check() error {
 		return fmt.Errorf("it has the version %d, and this nodejoin reads version %d", f.Version, fileVersion)
 	case !names.IsDNS(f.Node) || !names.IsDNS(f.Plan):
 		return errors.New("node and plan must be set: the node of this machine, and the name of the plan's releases")
-	case !filepath.IsAbs(f.Signers):
+	case f.Signers == "" && f.Sigstore == "":
+		return errors.New("signers or sigstore must be set: whose releases this machine trusts")
+	case f.Signers != "" && !filepath.IsAbs(f.Signers):
 		return fmt.Errorf("signers is %q; it must be the absolute path of a file of trusted keys", f.Signers)
+	case f.Sigstore != "" && !filepath.IsAbs(f.Sigstore):
+		return fmt.Errorf("sigstore is %q; it must be the absolute path of a file of Sigstore signers", f.Sigstore)
 	case f.Login != "" && !filepath.IsAbs(f.Login):
 		return fmt.Errorf("login is %q; it must be the absolute path of a file with the login", f.Login)
 	case (f.Kubeconfig == "") == (f.Sandbox == ""):

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 
+	"nodejoin/plan"
+	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
 
@@ -21,19 +23,33 @@ type login struct {
 
 // withLogin returns a context in which the source is read with the login of the file. No other server gets it.
 func (f *File) withLogin(ctx context.Context) (context.Context, error) {
-	if f.Login == "" {
+	u, _ := url.Parse(f.Source)   // nil = it is a path, too
+	if u == nil || u.Host == "" { // a path; check refuses a login with it
 		return ctx, nil
 	}
-	l, err := readLogin(f.Login)
-	if err != nil {
-		return nil, &ownError{err}
+	l := steps.Login{Server: u.Host,
+		From: "a login block in the follow block of the plan (or \"login\" in the file of the machine)"}
+	if f.Login != "" {
+		own, err := readLogin(f.Login)
+		if err != nil {
+			return nil, &ownError{err}
+		}
+		l.Username, l.Password, l.Token, l.From = own.Username, own.Password, own.Token, "the file "+f.Login
 	}
-	u, err := url.Parse(f.Source)
-	if err != nil || u.Host == "" {
-		return nil, &ownError{errors.New("login is for a source on a server, and this one is not")}
+	return steps.WithLogins(ctx, []steps.Login{l}), nil
+}
+
+// needsLogin reports a release that gives this machine a login, which it does not have: a release has no passwords.
+func needsLogin(p *plan.Compiled) error {
+	for _, n := range p.Nodes {
+		if slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return s.ID == recipe.FollowLoginStep }) {
+			return &steps.Error{Code: steps.CodeInvalid,
+				Summary: "the release needs a login that this machine does not have",
+				Detail:  "the follow block of node " + n.Name + " has a login, and a release has no passwords",
+				Remedy:  "apply the plan to this node once from a controller, which has them"}
+		}
 	}
-	return steps.WithLogins(ctx, []steps.Login{{Server: u.Host, Username: l.Username, Password: l.Password,
-		Token: l.Token}}), nil
+	return nil
 }
 
 // readLogin reads a login, which nobody else on the machine may read. Its text is in no error.

@@ -34,9 +34,12 @@ func TestFollowLogin(t *testing.T) {
 		reason     string
 		want       string
 	}{
-		{"none", "", 0, "NotFetched", "401"},
+		{"none", "", 0, "NotFetched", "wants a login, which a login block in the follow block of the plan (or"},
 		{"gone", "-", 0o600, "Failed", "login.json"},
-		{"wrong", `{"username": "node", "password": "gu3ss"}`, 0o600, "NotFetched", "401"},
+		{"wrong", `{"username": "node", "password": "gu3ss"}`, 0o600, "NotFetched",
+			`refuses the login of "node", which the file ` + file + " gives"},
+		{"wrong token", `{"token": "gu3ss"}`, 0o600, "NotFetched",
+			"refuses the token, which the file " + file + " gives"},
 		{"public", `{"username": "node", "password": "s3cret"}`, 0o644, "Failed", "can be read by others"},
 		{"no password", `{"username": "node"}`, 0o600, "Failed", "must be"},
 		{"both", `{"username": "node", "password": "s3cret", "token": "t0ken"}`, 0o600, "Failed", "must be"},

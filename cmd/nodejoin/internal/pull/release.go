@@ -12,14 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"nodejoin/plan/names"
 	"nodejoin/steps"
 )
 
-// Release says which bundle a plan is. Its file has the signature first, then the release itself, which is what
-// 'ssh-keygen -Y sign' signs.
+// Release says which bundle a plan is. Its file has the signatures first, of SSH, Sigstore or both, then the release
+// itself, which is what 'ssh-keygen -Y sign' and 'cosign sign-blob' sign.
 type Release struct {
 	Version int `json:"version"` // of this form
 	// Plan is the name by which nodes follow it, so that one key can sign several plans.
@@ -38,6 +36,8 @@ const (
 	releaseVersion = 1
 	// Suffix is that of the file of a release, after the name of its bundle.
 	Suffix = ".release"
+	// textSuffix is that of the file with the text of a release alone.
+	textSuffix = Suffix + ".json"
 	// maxRelease bounds the file of a release, in bytes; it has about 1 kB.
 	maxRelease = 64 << 10
 )
@@ -55,32 +55,19 @@ func (r Release) check() error {
 	return nil
 }
 
-// signed is the file of a release.
-func (r Release) signed(key ssh.Signer) ([]byte, error) {
+// text is what is signed of a release.
+func (r Release) text() ([]byte, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	text = append(text, '\n')
-	signature, err := sign(key, text)
-	return append(signature, text...), err
+	return append(text, '\n'), err
 }
 
-// open verifies the file of a release. by names the key that signed it.
-func open(file []byte, trusted Signers, now time.Time) (r Release, by string, err error) {
-	end := bytes.Index(file, []byte(sigEnds))
-	if !bytes.HasPrefix(file, []byte(sigBegins)) || end < 0 {
-		return r, "", errors.New("it is not signed: it does not begin with a whole signature of SSH")
-	}
-	text := file[end+len(sigEnds):]
-	key, err := verify(file[:end+len(sigEnds)], text)
+// open verifies the file of a release. by names who signed it.
+func open(file []byte, trusted Trusted, now time.Time) (r Release, by string, err error) {
+	text, by, err := trusted.verify(file, now)
 	if err != nil {
-		return r, "", err
-	}
-	if by, err = trusted.find(key, now); err != nil {
 		return r, "", err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -67,13 +67,19 @@ func line(before string, key ssh.Signer) string {
 // signed signs a bundle as a command does.
 func signed(t *testing.T, s Signing, bundle string) (string, Release, error) {
 	t.Helper()
-	if err := s.Check(false, "", bundle); err != nil {
+	if err := s.Check(false, Checking{}, bundle); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Open(t.Context()); err != nil {
 		return "", Release{}, err
 	}
-	return s.write(bundle)
+	r, err := s.write(bundle)
+	return bundle + Suffix, r, err
+}
+
+// Verify verifies a release with keys of SSH.
+func Verify(bundle, signers string) (Release, string, error) {
+	return Checking{Signers: signers}.verify(bundle)
 }
 
 func bundleFile(t *testing.T) string {
@@ -199,7 +205,7 @@ func TestReleaseIncomplete(t *testing.T) {
 	} {
 		r := good
 		change(&r)
-		if _, err := r.signed(key); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.text(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -212,7 +218,7 @@ func TestReleaseIncomplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := open(append(signature, text...), trusted, time.Now()); err == nil ||
+	if _, _, err := open(append(signature, text...), Trusted{Keys: trusted}, time.Now()); err == nil ||
 		!strings.Contains(err.Error(), "is not a release of a plan") {
 		t.Error(err)
 	}
@@ -347,22 +353,24 @@ func TestSSHKeygen(t *testing.T) {
 // TestSigningFlags: flags that do not go together are refused.
 func TestSigningFlags(t *testing.T) {
 	for want, c := range map[string]struct {
-		s       Signing
-		split   bool
-		signers string
+		s     Signing
+		split bool
+		check Checking
 	}{
-		"--signers goes with --check":       {signers: "x"},
-		"--serial goes with --sign":         {s: Signing{Serial: 1}},
-		"cannot be the name of a plan":      {s: Signing{Key: "x", Plan: "A B"}},
-		"--serial must be 1 or more":        {s: Signing{Key: "x", Serial: -1}},
-		"--sign needs a bundle in one file": {s: Signing{Key: "x"}, split: true},
+		"--signers goes with --check":          {check: Checking{Signers: "x"}},
+		"--sigstore goes with --check":         {check: Checking{Sigstore: "x"}},
+		"--serial goes with --sign":            {s: Signing{Serial: 1}},
+		"cannot be the name of a plan":         {s: Signing{Key: "x", Plan: "A B"}},
+		"--serial must be 1 or more":           {s: Signing{Key: "x", Serial: -1}},
+		"a release needs a bundle in one file": {s: Signing{Key: "x"}, split: true},
+		"leave out --split":                    {s: Signing{ToSign: true}, split: true},
 	} {
-		if err := c.s.Check(c.split, c.signers, "a/prod.tar"); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.s.Check(c.split, c.check, "a/prod.tar"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	s := Signing{Key: "x"}
-	if err := s.Check(false, "", "a/prod.tar"); err != nil || s.Plan != "prod" {
+	if err := s.Check(false, Checking{}, "a/prod.tar"); err != nil || s.Plan != "prod" {
 		t.Errorf("%q, %v", s.Plan, err)
 	}
 }

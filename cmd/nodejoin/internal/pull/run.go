@@ -50,8 +50,9 @@ type Run struct {
 	api    kube.API // nil = not opened
 	why    string   // the last apply failed; "" = it did not say so
 	holder steps.LockHolder
-	turn   *turn // of the apply
-	begun  bool  // the apply may change the machine
+	login  steps.Login // of this machine, as Login has read it
+	turn   *turn       // of the apply
+	begun  bool        // the apply may change the machine
 	// absent: the release does not have this node.
 	absent bool
 	ended  ended // the last apply
@@ -337,6 +338,16 @@ func (r *Run) cluster(ctx context.Context) (kube.API, error) {
 	return r.api, err
 }
 
+// Login is that of this machine, as an apply of a release to it leaves it; without a user and a token = it has none.
+func (r *Run) Login() *steps.Login {
+	var l login
+	if r.file.Login != "" {
+		l, _ = readLogin(r.file.Login) // the round has read it; one that is gone since is noticed by Prepare
+	}
+	r.login = steps.Login{Username: l.Username, Password: l.Password, Token: l.Token}
+	return &r.login
+}
+
 // Prepare leaves of a plan what this node applies of it. That is all that the plan has for the machine: what it no
 // longer names is removed, and a failed upgrade is rolled back. It waits for the turn of the node.
 func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
@@ -351,6 +362,11 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 		r.turn.held, r.turn.code = failed(rel, fmt.Errorf("release %d has no follow block for node %s: it would remove "+
 			"the program that applies it; apply that plan once from a controller", rel.Serial, r.file.Node))
 		return firstboot.ErrNotNow
+	}
+	if r.login == (steps.Login{}) {
+		if err := needsLogin(p); err != nil {
+			return err
+		}
 	}
 	for i := range p.Nodes {
 		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine

@@ -125,11 +125,11 @@ func TestFollowRefuses(t *testing.T) {
 				"already names another bundle"},
 			{"wrong key", func() {
 				r := Release{Version: 1, Plan: "prod", Serial: 99, Bundle: "prod.tar", Size: 1, SHA256: strings.Repeat("0", 64)}
-				b, err := r.signed(s.other)
-				if err != nil {
-					t.Fatal(err)
-				}
-				write(release, b)
+				text, err := r.text()
+				must(t, err)
+				b, err := sign(s.other, text)
+				must(t, err)
+				write(release, append(b, text...))
 			}, 1, "False", "Refused", "of a key that is not trusted here"},
 			{"another plan", func() {
 				if _, _, err := signed(t, Signing{Key: s.key, Plan: "stage", Serial: 99}, bundle); err != nil {

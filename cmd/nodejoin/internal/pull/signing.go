@@ -2,6 +2,7 @@ package pull
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type Signing struct {
 	Serial int64  // 0 = the seconds since 1970
 	// Lasts is how long the release counts; 0 = without end.
 	Lasts time.Duration
+	// ToSign writes the text of the release, for others to sign.
+	ToSign bool
 
 	key   ssh.Signer
 	agent net.Conn // of the key; nil = it is in a file
@@ -39,38 +42,47 @@ const (
 	touchFor = 2 * time.Minute  // that a person touches a key in hardware
 )
 
-// SigningFlags are those of a bundle's signature. signers is the file that a bundle is checked with.
-func SigningFlags(f *pflag.FlagSet, s *Signing, signers *string) {
+// Checking is what the release of a bundle is checked with: files, "" = none.
+type Checking struct{ Signers, Sigstore string }
+
+// SigningFlags are those of a bundle's signature.
+func SigningFlags(f *pflag.FlagSet, s *Signing, c *Checking) {
 	f.StringVar(&s.Key, "sign", "", "also write FILE.tar.release, signed by the `key` of SSH in this file; the "+
 		"ssh-agent signs where it is a public key, or has a passphrase")
-	f.StringVar(&s.Plan, "plan-name", "", "with --sign: `name` by which nodes follow the plan; default that of FILE.tar")
-	f.Int64Var(&s.Serial, "serial", 0, "with --sign: `number` of the release; default the seconds since 1970")
-	f.DurationVar(&s.Lasts, "expires", 0, "with --sign: `time`, as 720h, after which nodes refuse the release; default "+
-		"never")
-	f.StringVar(signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
+	f.BoolVar(&s.ToSign, "to-sign", false, "also write FILE.tar.release.json, the text of a release, for others to "+
+		"sign: 'cosign sign-blob'")
+	f.StringVar(&s.Plan, "plan-name", "", "of a release: `name` by which nodes follow the plan; default that "+
+		"of FILE.tar")
+	f.Int64Var(&s.Serial, "serial", 0, "of a release: `number`; default the seconds since 1970")
+	f.DurationVar(&s.Lasts, "expires", 0, "of a release: `time`, as 720h, after which nodes refuse it; default never")
+	f.StringVar(&c.Signers, "signers", "", "with --check: `file` of trusted keys (allowed_signers of ssh-keygen)")
+	f.StringVar(&c.Sigstore, "sigstore", "", "with --check: `file` of trusted signers of Sigstore, as nodes have it")
 }
 
 // Check refuses flags that do not go together. bundle is the file that is written.
-func (s *Signing) Check(split bool, signers, bundle string) error {
+func (s *Signing) Check(split bool, c Checking, bundle string) error {
 	if s.Plan == "" {
 		name := filepath.Base(bundle)
 		s.Plan = strings.TrimSuffix(name, filepath.Ext(name))
 	}
+	releases := s.Key != "" || s.ToSign
 	switch {
-	case signers != "":
+	case c.Signers != "":
 		return errors.New("--signers goes with --check")
-	case s.Key == "" && s.Serial != 0:
-		return errors.New("--serial goes with --sign")
-	case s.Key != "" && !names.IsDNS(s.Plan):
+	case c.Sigstore != "":
+		return errors.New("--sigstore goes with --check")
+	case !releases && s.Serial != 0:
+		return errors.New("--serial goes with --sign or --to-sign")
+	case releases && !names.IsDNS(s.Plan):
 		return fmt.Errorf("--plan-name: %q cannot be the name of a plan; use a-z, 0-9, %q and %q", s.Plan, "-", ".")
-	case s.Key == "" && s.Lasts != 0:
-		return errors.New("--expires goes with --sign")
+	case !releases && s.Lasts != 0:
+		return errors.New("--expires goes with --sign or --to-sign")
 	case s.Lasts < 0:
 		return errors.New("--expires must be a time to come, for example 720h")
 	case s.Serial < 0:
 		return errors.New("--serial must be 1 or more")
-	case s.Key != "" && split:
-		return errors.New("--sign needs a bundle in one file: leave out --split")
+	case releases && split:
+		return errors.New("a release needs a bundle in one file: leave out --split")
 	}
 	return nil
 }
@@ -136,24 +148,31 @@ func (s *Signing) fromAgent(ctx context.Context, public ssh.PublicKey) (err erro
 	return fmt.Errorf("%s: the ssh-agent does not have this key; run 'ssh-add'", s.Key)
 }
 
-// Sign writes the release of a bundle, if there is a key, and says so.
+// Sign writes the release of a bundle, if it is to have one, and says so.
 func (s Signing) Sign(bundle string, say func(format string, args ...any)) error {
-	if s.Key == "" {
+	if s.Key == "" && !s.ToSign {
 		return nil
 	}
-	at, r, err := s.write(bundle)
-	if err == nil {
-		say("Wrote %s: release %d of the plan %s.", ui.CleanLine(at), r.Serial, ui.CleanLine(r.Plan))
+	r, err := s.write(bundle)
+	if err != nil {
+		return err
 	}
-	return err
+	if s.Key != "" {
+		say("Wrote %s: release %d of the plan %s.", ui.CleanLine(bundle+Suffix), r.Serial, ui.CleanLine(r.Plan))
+	}
+	if s.ToSign {
+		say("Wrote %s: the text of release %d of the plan %s, which is not signed yet.",
+			ui.CleanLine(bundle+textSuffix), r.Serial, ui.CleanLine(r.Plan))
+	}
+	return nil
 }
 
-// Check verifies the release of a bundle, if there is a file of trusted keys, and says what it is.
-func Check(bundle, signers string, say func(format string, args ...any)) error {
-	if signers == "" {
+// Check verifies the release of a bundle, if somebody is trusted, and says what it is.
+func (c Checking) Check(bundle string, say func(format string, args ...any)) error {
+	if c == (Checking{}) {
 		return nil
 	}
-	r, by, err := Verify(bundle, signers)
+	r, by, err := c.verify(bundle)
 	if err == nil {
 		say("Signed by %s: release %d of the plan %s, of %s.", ui.CleanLine(by), r.Serial, ui.CleanLine(r.Plan),
 			r.Made.UTC().Format(time.RFC3339))
@@ -161,14 +180,14 @@ func Check(bundle, signers string, say func(format string, args ...any)) error {
 	return err
 }
 
-// write writes the release of a bundle beside it, and returns its file.
-func (s Signing) write(bundle string) (string, Release, error) {
+// write writes the release of a bundle beside it.
+func (s Signing) write(bundle string) (Release, error) {
 	if s.agent != nil {
 		defer func() { _ = s.agent.Close() }() // it was only asked
 	}
 	sum, size, err := digestOf(bundle)
 	if err != nil {
-		return "", Release{}, err
+		return Release{}, err
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	r := Release{Version: releaseVersion, Plan: s.Plan, Serial: s.Serial, Made: now, Bundle: filepath.Base(bundle),
@@ -179,21 +198,28 @@ func (s Signing) write(bundle string) (string, Release, error) {
 	if s.Lasts != 0 {
 		r.Expires = now.Add(s.Lasts)
 	}
+	text, err := r.text()
+	if err == nil && s.ToSign {
+		err = atomicfile.Write(bundle+textSuffix, text, 0o644)
+	}
+	if err != nil || s.Key == "" {
+		return r, err
+	}
 	if s.agent != nil {
 		if err := s.agent.SetDeadline(time.Now().Add(touchFor)); err != nil {
-			return "", r, err
+			return r, err
 		}
 	}
-	text, err := r.signed(s.key)
+	signature, err := sign(s.key, text)
 	if err != nil {
-		return "", r, err
+		return r, err
 	}
-	return bundle + Suffix, r, atomicfile.Write(bundle+Suffix, text, 0o644)
+	return r, atomicfile.Write(bundle+Suffix, append(signature, text...), 0o644)
 }
 
-// Verify verifies the release beside a bundle, and that it is of this bundle.
-func Verify(bundle, signers string) (r Release, by string, err error) {
-	trusted, err := ReadSigners(signers)
+// verify verifies the release beside a bundle, and that it is of this bundle.
+func (c Checking) verify(bundle string) (r Release, by string, err error) {
+	trusted, err := ReadTrusted(c.Signers, c.Sigstore)
 	if err != nil {
 		return r, "", err
 	}
@@ -203,7 +229,8 @@ func Verify(bundle, signers string) (r Release, by string, err error) {
 	}
 	untrusted := func(text string) error {
 		return &steps.Error{Code: steps.CodeDigest, Summary: "the release cannot be trusted", Detail: text,
-			Remedy: "get the bundle and its release again from who made them, or add the key to " + signers}
+			Remedy: "get the bundle and its release again from who made them, or add who signed it to " +
+				cmp.Or(c.Signers, c.Sigstore)}
 	}
 	if r, by, err = open(b, trusted, time.Now()); err != nil {
 		return r, "", untrusted(bundle + Suffix + ": " + err.Error())
