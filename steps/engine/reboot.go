@@ -261,13 +261,13 @@ func (h rebooting) outlived(ctx context.Context) error {
 	return nil
 }
 
-// permanent reports whether waiting does not help against err: it is another machine, its key is lost, or
-// another run holds it.
+// permanent reports whether waiting does not help against err: it is another machine, its key is lost, the
+// controller has no room, or another run holds it.
 func permanent(err error) bool {
 	if ce := (*transport.ConnectError)(nil); errors.As(err, &ce) {
 		return ce.Reason == transport.ReasonHostKey || ce.Reason == transport.ReasonUnknownHost ||
 			ce.Reason == transport.ReasonAnswer || ce.Reason == transport.ReasonForward ||
-			ce.Reason == transport.ReasonKey
+			ce.Reason == transport.ReasonKey || ce.Reason == transport.ReasonController
 	}
 	return steps.AsError(err).Code == steps.CodeLocked
 }

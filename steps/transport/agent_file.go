@@ -186,7 +186,7 @@ func (a agentFile) unpack(size string) string {
 	// tar may leave bytes behind the archive's end, and the agent must not get them. busybox's head may read, and so
 	// lose, what comes after the archive: before the hello, that is at most a ping.
 	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do [ -d $d ] && o=$d || [ -L $d ] || mkdir $d; `+
-		`[ ! -L $d ] && [ -O $d ] || exit 1; done; chmod 700 %[1]s %[2]s || exit 1; `+
+		`[ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
 		`head -c %[4]s | gzip -dc | (tar -xOf - >%[3]s; r=$?; cat >/dev/null; exit $r) && `+
 		`[ -s %[3]s ] && chmod 700 %[3]s && mv -f %[3]s %[2]s/%[8]s; r=$?; [ $r = 0 ] || rm -f %[3]s; exit $r`,

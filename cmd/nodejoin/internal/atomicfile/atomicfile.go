@@ -28,18 +28,26 @@ func Write(name string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	sweep(filepath.Dir(name))
-	const tries = 5
-	for n := 1; ; n++ {
-		swept, err := replace(name, data, mode)
-		if !swept || n == tries {
-			return err
-		}
-	}
+	return again(func() error { return replace(name, data, mode) })
 }
 
 // Create writes a file that is not there, in one step. It overwrites nothing.
-func Create(name string, data []byte) (err error) {
+func Create(name string, data []byte) error {
 	sweep(filepath.Dir(name))
+	return again(func() error { return create(name, data) })
+}
+
+// again repeats a write whose unfinished file another run took for one that was left.
+func again(write func() error) (err error) {
+	for range 5 {
+		if err = write(); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+func create(name string, data []byte) (err error) {
 	tmp, err := os.OpenFile(filepath.Join(filepath.Dir(name), unfinished+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL,
 		0o666) // what the umask leaves of it
 	if err != nil {
@@ -61,11 +69,11 @@ func Create(name string, data []byte) (err error) {
 	return place(tmp, name)
 }
 
-// replace writes a file in one step. swept reports that another run took the unfinished file for one that was left.
-func replace(name string, data []byte, mode fs.FileMode) (swept bool, err error) {
+// replace writes a file in one step.
+func replace(name string, data []byte, mode fs.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), unfinished+"*")
 	if err != nil {
-		return false, err
+		return err
 	}
 	hold(tmp)
 	defer func() {
@@ -75,16 +83,15 @@ func replace(name string, data []byte, mode fs.FileMode) (swept bool, err error)
 		}
 	}()
 	if err := tmp.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return false, err
+		return err
 	}
 	if _, err := tmp.Write(data); err != nil {
-		return false, err
+		return err
 	}
 	if err := tmp.Sync(); err != nil {
-		return false, err
+		return err
 	}
-	err = rename(tmp, name)
-	return errors.Is(err, fs.ErrNotExist), err
+	return rename(tmp, name)
 }
 
 // unfinished begins the name of a file that is being written.
