@@ -180,15 +180,15 @@ func (a agentFile) orUnpack() string {
 // for the folder. Where it fails, push comes next, and says what is wrong.
 func (a agentFile) unpack(size string) string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
-	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
+	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8])
 	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
-	// have it. gzip runs beside tar, as tar -z starts another program, which copies from pipe to pipe.
-	// tar may leave bytes behind the archive's end, and the agent must not get them. busybox's head may read, and so
-	// lose, what comes after the archive: before the hello, that is at most a ping.
+	// have it. What comes is put into a file first, as fast as it comes: OpenSSH copies all that it holds back with
+	// each packet, as its buffer grows by 256 bytes. And tar starts one program less for a file. busybox's head may
+	// read, and so lose, what comes after the archive: before the hello, that is at most a ping.
 	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do [ -d $d ] && o=$d || [ -L $d ] || mkdir $d; `+
 		`[ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
-		`head -c %[4]s | gzip -dc | (tar -xOf - >%[3]s; r=$?; cat >/dev/null; exit $r) && `+
-		`[ -s %[3]s ] && chmod 700 %[3]s && mv -f %[3]s %[2]s/%[8]s; r=$?; [ $r = 0 ] || rm -f %[3]s; exit $r`,
+		`head -c %[4]s >%[3]s.p%[6]s && tar -xzOf %[3]s.p%[6]s >%[3]s%[6]s && [ -s %[3]s%[6]s ] && `+
+		`chmod 700 %[3]s%[6]s && mv -f %[3]s%[6]s %[2]s/%[8]s; r=$?; rm -f %[3]s.p%[6]s %[3]s%[6]s; exit $r`,
 		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name)
 }

@@ -51,7 +51,7 @@ func packedAgent(t *testing.T) AgentSource {
 func TestPackedAgent(t *testing.T) {
 	agents := packedAgent(t)
 	// As busybox has it (coreutils/head.c): what comes at once after the bytes is lost.
-	ahead := `/usr/bin/head -c "$2"; timeout 0.3 dd bs=4096 count=1 of=/dev/null 2>/dev/null`
+	ahead := `/usr/bin/head -c "$2"; timeout 0.3 dd bs=4096 count=1 of=/dev/null 2>/dev/null; exit 0`
 	for name, c := range map[string]struct{ program, does string }{"tar": {}, "a head that reads ahead": {"head", ahead},
 		"no tar": {"tar", "exit 127"}, "a tar that does nothing": {"tar", "exit 0"},
 		"a tar of another file": {"tar", "echo short > ${4:-/dev/stdout}${4:+/agent}"}} {

@@ -206,6 +206,9 @@ func unreachable(ctx context.Context, h hop, err error) error {
 		Remedy: remedy, Err: err}
 }
 
+// keepAliveRequest is a request to a server. Any answer will do; most servers do not know it.
+const keepAliveRequest = "keepalive@openssh.com"
+
 // keepAlive sends a request every interval and calls lost after two without an answer; each is called with
 // every request. It returns when ctx ends or the connection does; a request that is under
 // way ends with the connection.
@@ -234,8 +237,7 @@ func keepAlive(ctx context.Context, client *ssh.Client, interval time.Duration, 
 			waiting = true
 			go func() {
 				each()
-				// Any answer will do; most servers do not know this request.
-				_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
+				_, _, err := client.SendRequest(keepAliveRequest, true, nil)
 				answers <- err
 			}()
 		}

@@ -41,7 +41,9 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	m := &meter{ctx: ctx, r: f, total: size, alive: alive}
-	n, err := io.Copy(p, m)
+	n, err := io.Copy(&paced{Writer: p, begin: s.work.Go, ask: func() {
+		_, _, _ = s.way.last().SendRequest(keepAliveRequest, true, nil) // any answer is one
+	}}, m)
 	if m.err == nil && err == nil && n != size {
 		m.err = fmt.Errorf("%d of %d bytes were read: %w", n, size, io.ErrUnexpectedEOF)
 	}
