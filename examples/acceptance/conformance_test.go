@@ -51,6 +51,12 @@ func TestControllerUnderWine(t *testing.T) {
 	testUnderWine(t, "transport", "./steps/transport", "-test.run=^TestWindowsAgent$")
 }
 
+// TestAgentCacheUnderWine: two first runs of a controller on Windows write the same agent at once.
+func TestAgentCacheUnderWine(t *testing.T) {
+	testUnderWine(t, "agentbin", "./steps/agentbin",
+		"-test.run=^(TestFirstRunsAtOnce|TestReplacedWhileOpen|TestUnpackWhenNeeded)$")
+}
+
 // testUnderWine runs the tests of a package as a Windows program. None may be skipped.
 func testUnderWine(t *testing.T, name, pkg string, flags ...string) {
 	ctx, cancel := bounded(t, 5*time.Minute)
