@@ -83,6 +83,7 @@ is not valid.`,
 }
 
 func (x *bundleCommand) run(c *cobra.Command, args []string) error {
+	x.note, x.followLogin = map[string]bool{}, &steps.Login{} // a bundle has none
 	switch {
 	case x.check != "" && (x.out != "" || len(args) > 0 || x.signing.Key != "" || x.signing.ToSign):
 		return usageError{c, errors.New("--check takes the bundle, --signers, --sigstore and nothing else")}
@@ -120,7 +121,6 @@ func (x *bundleCommand) read(ctx context.Context, args []string) (*plan.Compiled
 	if planbundle.Is(planArg(args)) {
 		return nil, nil, fmt.Errorf("%s is a bundle already", ui.CleanLine(planArg(args)))
 	}
-	x.note = map[string]bool{}
 	p, err := x.loadLocked(ctx, args)
 	if err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/cmd/nodejoin/internal/pull"
 	"nodejoin/cmd/nodejoin/internal/ui"
+	"nodejoin/steps"
 )
 
 // firstBoot is what the commands of the first boot share with the others.
@@ -46,6 +47,7 @@ func (a *app) applyAlone(execute runner, r firstboot.Alone, set func(*app)) firs
 
 // loadFirstBoot compiles the plan of user data, and notes what it is read with that a machine does not have.
 func (a *app) loadFirstBoot(ctx context.Context, args []string) (l firstboot.Loaded, err error) {
+	a.followLogin, l.Environment = &steps.Login{}, a.environment // nodes with a login get no user data
 	for _, f := range a.varFiles {
 		l.Needs = append(l.Needs, "--var-file "+f)
 	}
@@ -60,6 +62,5 @@ func (a *app) loadFirstBoot(ctx context.Context, args []string) (l firstboot.Loa
 		return l, err
 	}
 	l.Plan, err = a.load(ctx, args)
-	l.Environment = a.environment
 	return l, err
 }

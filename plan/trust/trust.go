@@ -37,18 +37,19 @@ var LoginSpec = &eval.Spec{Name: "login", One: true, Doc: "login at the server o
 
 // Check reports what is wrong with a sigstore block.
 func Check(s *eval.Section) {
-	for i, one := range Identities(s.Values["identities"]) {
+	identities, keys := Identities(s.Values["identities"]), s.Strs("keys")
+	for i, one := range identities {
 		if err := one.Check(); err != nil {
 			s.FailAt(s.AtIndex("identities", i), "invalid identity", "This does not say who may sign: %v.", err)
 		}
 	}
-	for i, text := range s.Strs("keys") {
+	for i, text := range keys {
 		if err := signature.CheckKey(text); err != nil {
 			s.FailAt(s.AtIndex("keys", i), "invalid key", "The argument \"keys\" has the content of files of public "+
 				"keys, [file(\"cosign.pub\")]: %v.", err)
 		}
 	}
-	if !s.Has("identities") && !s.Has("keys") && !s.Misspelt("identities") && !s.Misspelt("keys") {
+	if s.OK && len(identities)+len(keys) == 0 && !s.Misspelt("identities") && !s.Misspelt("keys") {
 		s.FailAt(s.Block.DefRange, "missing argument", "There is nobody who may sign: give \"identities\" or \"keys\".")
 	}
 	switch {

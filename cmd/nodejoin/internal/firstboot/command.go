@@ -24,6 +24,7 @@ import (
 	"nodejoin/cmd/nodejoin/internal/flagvalue"
 	"nodejoin/cmd/nodejoin/internal/planbundle"
 	"nodejoin/plan"
+	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 	"nodejoin/steps/engine"
 	"nodejoin/steps/event"
@@ -180,6 +181,11 @@ func (x *command) nodes(p *plan.Compiled, names []string) (out []plan.Node, err 
 			Detail: fmt.Sprintf("%s: %s joins with a kubeconfig, which is on the controller and not in the bundle",
 				p.Cluster.Source, out[0].Name),
 			Remedy: `let it join with a token: join "bootstrap_token" or join "kubeadm" in the cluster block`}
+	case slices.ContainsFunc(out, logsIn):
+		return nil, &steps.Error{Code: steps.CodeInvalid, Summary: "user data has no login of a follow block",
+			Detail: "a node that follows a plan from a server that wants a login gets that from a controller; neither " +
+				"a bundle nor user data has it",
+			Remedy: "leave the block login out of the bundle's plan, and give it to the node by an apply later"}
 	case len(out) > 1 && x.out == "":
 		return nil, fmt.Errorf("there are %d nodes: name one, or the folder for their files with -o", len(out))
 	}
@@ -190,6 +196,11 @@ func (x *command) nodes(p *plan.Compiled, names []string) (out []plan.Node, err 
 func mints(s steps.Spec) bool {
 	t, ok := kinds.As[kinds.BootstrapToken](s)
 	return ok && !t.Absent
+}
+
+// logsIn reports whether a node follows a plan with a login.
+func logsIn(n plan.Node) bool {
+	return slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return s.ID == recipe.FollowLoginStep })
 }
 
 // write gives each node access, and writes its user data, into files of a folder or into one.

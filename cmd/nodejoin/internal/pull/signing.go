@@ -2,13 +2,13 @@ package pull
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -230,7 +230,8 @@ func (c Checking) verify(bundle string) (r Release, by string, err error) {
 	untrusted := func(text string) error {
 		return &steps.Error{Code: steps.CodeDigest, Summary: "the release cannot be trusted", Detail: text,
 			Remedy: "get the bundle and its release again from who made them, or add who signed it to " +
-				cmp.Or(c.Signers, c.Sigstore)}
+				strings.Join(slices.DeleteFunc([]string{c.Signers, c.Sigstore}, func(f string) bool { return f == "" }),
+					" or ")}
 	}
 	if r, by, err = open(b, trusted, time.Now()); err != nil {
 		return r, "", untrusted(bundle + Suffix + ": " + err.Error())
