@@ -69,6 +69,11 @@ func (h *Host) trusts(sid *windows.SID) bool {
 // access determines who may use path from its owner and access list, and whether others may rename it. An
 // owner can always change the list, so a private file must also have a trusted owner.
 func (h *Host) access(path string) (access host.Access, open bool, err error) {
+	return h.accessBy(path, moves)
+}
+
+// accessBy is access; open is for what has one of the rights.
+func (h *Host) accessBy(path string, rights windows.ACCESS_MASK) (access host.Access, open bool, err error) {
 	sd, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 	if err != nil {
@@ -100,7 +105,8 @@ func (h *Host) access(path string) (access host.Access, open bool, err error) {
 		case windows.ACCESS_ALLOWED_ACE_TYPE:
 			if sid := (*windows.SID)(unsafe.Pointer(&ace.SidStart)); ace.Mask != 0 && !h.trusts(sid) {
 				access = host.AccessDefault
-				open = open || ace.Header.AceFlags&windows.INHERIT_ONLY_ACE == 0 && ace.Mask&moves != 0 && !administers(sid)
+				open = open || ace.Header.AceFlags&windows.INHERIT_ONLY_ACE == 0 && ace.Mask&rights != 0 &&
+					!administers(sid)
 			}
 		default: // object, callback and later kinds: not what we write
 			access = host.AccessDefault
@@ -137,6 +143,8 @@ func attributes(sddl string) (*windows.SecurityAttributes, error) {
 const (
 	fileDeleteChild = 0x40
 	moves           = windows.DELETE | fileDeleteChild | windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_ALL
+	// writes are those that allow to change the content of a file.
+	writes = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.GENERIC_WRITE
 )
 
 // administers reports whether an account may administer the machine although private files are not open to

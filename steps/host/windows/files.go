@@ -92,6 +92,16 @@ func (h *Host) foreignLink(path string) (bool, error) {
 	return h.foreignOwner(sd)
 }
 
+// OthersWrite reports whether others than the system and administrators own a file or the link at its path, may write
+// it, or give themselves the right to.
+func (h *Host) OthersWrite(path string) (bool, error) {
+	_, open, err := h.accessBy(path, moves|writes)
+	if err != nil || open {
+		return open, err
+	}
+	return h.foreignLink(path)
+}
+
 // foreignOwner reports whether others than administrators own what has this descriptor.
 func (h *Host) foreignOwner(sd *windows.SECURITY_DESCRIPTOR) (bool, error) {
 	owner, _, err := sd.Owner()

@@ -25,27 +25,12 @@ func (r fetching) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// trusted is whom this machine trusts. Files that others may write say nothing about that.
-func (f *File) trusted() (Trusted, error) {
-	files := []string{f.Signers, f.Sigstore}
-	if f.Sigstore != "" {
-		t, err := readTrust(f.Sigstore)
-		if err != nil {
-			return Trusted{}, err
-		}
-		files = append(files, t.TrustRoot)
-	}
-	for _, file := range files {
-		if err := closed(file); err != nil {
-			return Trusted{}, err
-		}
-	}
-	return ReadTrusted(f.Signers, f.Sigstore)
-}
-
 // release fetches the release of the plan, and verifies it. by names who signed it.
 func (f *File) release(ctx context.Context, store *artifact.Store) (r Release, by string, err error) {
-	trusted, err := f.trusted()
+	if err := closed(f.path); err != nil {
+		return r, "", &ownError{err}
+	}
+	trusted, err := readTrusted(f.Signers, f.Sigstore, readClosed)
 	if err != nil {
 		return r, "", &ownError{err}
 	}

@@ -47,6 +47,7 @@ type File struct {
 	windows []kinds.RebootTime
 	jitter  time.Duration
 	text    []byte // of the file
+	path    string
 }
 
 const (
@@ -62,7 +63,7 @@ func ReadFile(file string) (*File, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	f := &File{text: b}
+	f := &File{text: b, path: file}
 	if err := d.Decode(f); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {

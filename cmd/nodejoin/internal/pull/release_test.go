@@ -56,6 +56,7 @@ func signersFile(t *testing.T, lines ...string) string {
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	closeFile(t, file)
 	return file
 }
 
@@ -214,7 +215,7 @@ func TestReleaseIncomplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trusted, err := ReadSigners(signersFile(t, line("a", key)))
+	trusted, err := readSigners(signersFile(t, line("a", key)), readTrust)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package pull
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -14,17 +13,11 @@ import (
 // Signers are the keys that may sign releases.
 type Signers []names.Signer
 
-// maxSigners bounds what is read of a file of keys, in bytes.
-const maxSigners = 1 << 20
-
-// ReadSigners reads a file of trusted keys.
-func ReadSigners(file string) (Signers, error) {
-	b, err := os.ReadFile(file)
+// readSigners reads a file of trusted keys.
+func readSigners(file string, read func(file string) ([]byte, error)) (Signers, error) {
+	b, err := read(file)
 	if err != nil {
 		return nil, err
-	}
-	if len(b) > maxSigners {
-		return nil, fmt.Errorf("%s has %d bytes; a file of trusted keys has at most %d", file, len(b), maxSigners)
 	}
 	out, err := names.Signers(string(b))
 	if err != nil {

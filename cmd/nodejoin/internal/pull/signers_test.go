@@ -43,7 +43,7 @@ func TestSignersOfPlan(t *testing.T) {
 		"# none":                              false,
 	} {
 		_, why := names.Signers(text)
-		_, err := ReadSigners(signersFile(t, text))
+		_, err := ReadTrusted(signersFile(t, text), "")
 		if (why == nil) != good || (err == nil) != good {
 			t.Errorf("%q: the plan says %v, the node %v; want good: %v", text, why, err, good)
 		}

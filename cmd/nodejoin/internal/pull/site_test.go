@@ -99,6 +99,8 @@ func (s *site) machine(name string) *node {
 		Source: filepath.Join(s.dir, "prod.tar.release"), Values: map[string]string{"b": "2", "a": "1"},
 		Environment: "e"}}
 	n.Run = &Run{Path: filepath.Join(s.t.TempDir(), "follow.json")}
+	must(s.t, os.WriteFile(n.Path, nil, 0o600))
+	closeFile(s.t, n.Path) // what is written to it later changes neither its mode nor its access list
 	return n
 }
 

@@ -7,10 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -24,31 +23,39 @@ type Trusted struct {
 }
 
 // ReadTrusted reads the files of trusted keys and of Sigstore signers; "" = there is none.
-func ReadTrusted(signers, sigstore string) (t Trusted, err error) {
+func ReadTrusted(signers, sigstore string) (Trusted, error) {
+	return readTrusted(signers, sigstore, readTrust)
+}
+
+// readTrusted reads them with read.
+func readTrusted(signers, sigstore string, read func(file string) ([]byte, error)) (t Trusted, err error) {
 	if signers != "" {
-		if t.Keys, err = ReadSigners(signers); err != nil {
+		if t.Keys, err = readSigners(signers, read); err != nil {
 			return t, err
 		}
 	}
 	if sigstore != "" {
-		t.Sigstore, err = readSigstore(sigstore)
+		t.Sigstore, err = readSigstore(sigstore, read)
 	}
 	return t, err
 }
 
-// maxTrust bounds what is read of a file of Sigstore signers or of a trust root, in bytes.
-const maxTrust = 1 << 20
-
 // readSigstore reads a file of Sigstore signers, and the trust root that it names.
-func readSigstore(file string) (*signature.Signers, error) {
-	t, err := readTrust(file)
+func readSigstore(file string, read func(file string) ([]byte, error)) (*signature.Signers, error) {
+	b, err := read(file)
 	if err != nil {
 		return nil, err
 	}
+	t, err := signature.ParseTrust(b)
+	if err == nil && t.TrustRoot != "" && !filepath.IsAbs(t.TrustRoot) {
+		err = fmt.Errorf("trust_root is %q; it must be an absolute path", t.TrustRoot)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
 	var root *signature.Root
 	if t.TrustRoot != "" {
-		b, err := readUpTo(t.TrustRoot, maxTrust)
-		if err != nil {
+		if b, err = read(t.TrustRoot); err != nil {
 			return nil, err
 		}
 		if root, err = signature.ParseRoot(b); err != nil {
@@ -62,41 +69,29 @@ func readSigstore(file string) (*signature.Signers, error) {
 	return out, nil
 }
 
-func readTrust(file string) (signature.Trust, error) {
-	b, err := readUpTo(file, maxTrust)
-	if err != nil {
-		return signature.Trust{}, err
-	}
-	t, err := signature.ParseTrust(b)
-	if err == nil && t.TrustRoot != "" && !filepath.IsAbs(t.TrustRoot) {
-		err = fmt.Errorf("trust_root is %q; it must be an absolute path", t.TrustRoot)
-	}
-	if err != nil {
-		return t, fmt.Errorf("%s: %w", file, err)
-	}
-	return t, nil
-}
+// maxTrust bounds what is read of a file that says whom to trust, in bytes.
+const maxTrust = 1 << 20
 
-// readUpTo reads a file that has at most a number of bytes.
-func readUpTo(file string, most int) ([]byte, error) {
-	b, err := os.ReadFile(file)
-	if err == nil && len(b) > most {
-		err = fmt.Errorf("%s has %d bytes, and at most %d are read", file, len(b), most)
+// readTrust reads a file that says whom to trust.
+func readTrust(file string) ([]byte, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(in, maxTrust+1))
+	if err == nil && len(b) > maxTrust {
+		err = fmt.Errorf("%s has more than %d bytes; it is something else", file, maxTrust)
 	}
 	return b, err
 }
 
-// closed reports a file that others may write. "" is none. On Windows the folder's access list protects it.
-func closed(file string) error {
-	if file == "" || runtime.GOOS == "windows" {
-		return nil
+// readClosed reads a file that says whom to trust, and that nobody else on the machine may write.
+func readClosed(file string) ([]byte, error) {
+	if err := closed(file); err != nil {
+		return nil, err
 	}
-	i, err := os.Stat(file)
-	if err == nil && i.Mode().Perm()&0o022 != 0 {
-		err = fmt.Errorf("%s says whom to trust, and others may write it (mode %v); run chmod go-w on it", file,
-			i.Mode()&fs.ModePerm)
-	}
-	return err
+	return readTrust(file)
 }
 
 // signatures are those that the file of a release has before its text; nil = it has none of the form.
