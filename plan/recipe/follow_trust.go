@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"encoding/json"
+	"net/url"
 
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
@@ -39,8 +40,11 @@ func (b *build) followTrust(f *Follow) (t followTrust, ids []string) {
 			b.json(trust), false)
 	}
 	if f.Login != nil {
-		t.Login = file(FollowLoginStep, "Login at the server of the releases", "follow.login.json", b.json(f.Login),
-			true)
+		login := *f.Login
+		if u, err := url.Parse(f.Source); err == nil {
+			login.Host = u.Host
+		}
+		t.Login = file(FollowLoginStep, "Login at the server of the releases", "follow.login.json", b.json(login), true)
 	}
 	return t, ids
 }

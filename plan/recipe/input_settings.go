@@ -205,6 +205,7 @@ type Follow struct {
 
 // FollowLogin is a user with a password, or a token, as 'nodejoin follow' reads it.
 type FollowLogin struct {
+	Host     string `json:"host,omitempty"` // of Source, as its address has it: no other one gets the login; "" = any
 	Username string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
 	Token    string `json:"token,omitempty"`

@@ -2,20 +2,19 @@ package pull
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 
-	"nodejoin/plan"
-	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 )
 
 // login is the file of the login at the server of a source: a user with a password, or a token.
 type login struct {
+	Host     string `json:"host"` // host or host:port that alone gets it; "" = that of the source, whatever it is
 	Username string `json:"username"`
 	Password string `json:"password"`
 	Token    string `json:"token"`
@@ -34,22 +33,20 @@ func (f *File) withLogin(ctx context.Context) (context.Context, error) {
 		if err != nil {
 			return nil, &ownError{err}
 		}
-		l.Username, l.Password, l.Token, l.From = own.Username, own.Password, own.Token, "the file "+f.Login
+		l = own.at(u.Host)
+		l.From = "the file " + f.Login
+		if _, ok := steps.LoginAt(steps.WithLogins(ctx, []steps.Login{l}), u.Host); !ok {
+			return nil, &ownError{fmt.Errorf("the login %s is for the server %s, and source is at %s, which does not "+
+				"get it; apply the plan to this node once from a controller, or correct the file", f.Login, l.Server,
+				u.Host)}
+		}
 	}
 	return steps.WithLogins(ctx, []steps.Login{l}), nil
 }
 
-// needsLogin reports a release that gives this machine a login, which it does not have: a release has no passwords.
-func needsLogin(p *plan.Compiled) error {
-	for _, n := range p.Nodes {
-		if slices.ContainsFunc(n.Steps, func(s steps.Spec) bool { return s.ID == recipe.FollowLoginStep }) {
-			return &steps.Error{Code: steps.CodeInvalid,
-				Summary: "the release needs a login that this machine does not have",
-				Detail:  "the follow block of node " + n.Name + " has a login, and a release has no passwords",
-				Remedy:  "apply the plan to this node once from a controller, which has them"}
-		}
-	}
-	return nil
+// at is the login at its server; host is that of the source.
+func (l login) at(host string) steps.Login {
+	return steps.Login{Server: cmp.Or(l.Host, host), Username: l.Username, Password: l.Password, Token: l.Token}
 }
 
 // readLogin reads a login, which nobody else on the machine may read. Its text is in no error.
@@ -65,7 +62,8 @@ func readLogin(file string) (l login, err error) {
 	d.DisallowUnknownFields()
 	if d.Decode(&l) != nil || (l.Token == "") == (l.Username == "" || l.Password == "") ||
 		l.Token != "" && l.Username+l.Password != "" {
-		return login{}, fmt.Errorf(`the login %s must be {"username": ..., "password": ...} or {"token": ...}`, file)
+		return login{}, fmt.Errorf(`the login %s must be {"username": ..., "password": ...} or {"token": ...}, `+
+			`and may have a "host"`, file)
 	}
 	return l, nil
 }

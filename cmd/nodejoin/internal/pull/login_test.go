@@ -1,13 +1,20 @@
 package pull
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"nodejoin/cmd/nodejoin/internal/firstboot"
+	"nodejoin/steps"
+	"nodejoin/steps/kinds"
 )
 
 // TestFollowLogin: the source and the bundle beside it are read with the login of the file, which is in no message.
@@ -26,6 +33,7 @@ func TestFollowLogin(t *testing.T) {
 	defer server.Close()
 	n := s.node("n")
 	n.file.Source = server.URL + "/prod.tar.release"
+	host := strings.TrimPrefix(server.URL, "http://")
 
 	file := filepath.Join(t.TempDir(), "login.json")
 	for _, c := range []struct {
@@ -44,6 +52,9 @@ func TestFollowLogin(t *testing.T) {
 		{"no password", `{"username": "node"}`, 0o600, "Failed", "must be"},
 		{"both", `{"username": "node", "password": "s3cret", "token": "t0ken"}`, 0o600, "Failed", "must be"},
 		{"half", `{"token": "t0ken`, 0o600, "Failed", "must be"},
+		{"another server", `{"host": "files.example", "token": "t0ken"}`, 0o600, "Failed",
+			"the login " + file + " is for the server files.example, and source is at 127.0.0.1:"},
+		{"its server", `{"host": "` + host + `", "token": "t0ken"}`, 0o600, "Fetched", ""},
 		{"user", `{"username": "node", "password": "s3cret"}`, 0o600, "Fetched", ""},
 		{"token", `{"token": "t0ken"}`, 0o600, "Fetched", ""},
 	} {
@@ -93,5 +104,73 @@ func TestFollowLogin(t *testing.T) {
 	must(t, os.WriteFile(n.Path, b, 0o600))
 	if _, err := ReadFile(n.Path); err == nil || !strings.Contains(err.Error(), `login is "login.json"`) {
 		t.Errorf("a relative path: %v", err)
+	}
+}
+
+// TestFollowKeepsLogin: a release may leave the login of a machine as it is. One that gives it to another server,
+// takes it away, or wants one that is not there is refused, and changes nothing.
+func TestFollowKeepsLogin(t *testing.T) {
+	s := newSite(t)
+	server := httptest.NewServer(http.FileServer(http.Dir(s.dir)))
+	defer server.Close()
+	here := strings.TrimPrefix(server.URL, "http://")
+	for name, c := range map[string]struct {
+		own    string // the login of the machine; "" = none
+		hand   bool   // the file of the machine is made by hand
+		gives  string // what the release has; "" = none
+		reason string
+		want   string
+	}{
+		"same":               {own: `"host": "HERE", `, gives: "HERE", reason: "Applied"},
+		"same, by hand":      {own: " ", hand: true, gives: "HERE", reason: "Applied"},
+		"dropped, by hand":   {own: " ", hand: true, reason: "Applied"},
+		"neither":            {reason: "Applied"},
+		"moved":              {own: `"host": "HERE", `, gives: "else.example", reason: "Refused", want: "to else."},
+		"moved, no host":     {own: " ", gives: "else.example", reason: "Refused", want: "it is for HERE; apply"},
+		"moved, by hand":     {own: " ", hand: true, gives: "else.example", reason: "Refused", want: "is for HERE"},
+		"another port":       {own: " ", gives: "127.0.0.1", reason: "Refused", want: "to 127.0.0.1, and it is for"},
+		"dropped":            {own: " ", reason: "Refused", want: "has no login in the follow block of node"},
+		"none here":          {gives: "HERE", reason: "Refused", want: "a login that this machine does not have"},
+		"none here, by hand": {hand: true, gives: "HERE", reason: "Refused", want: "a release has no passwords"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.t = t
+			s.publish(1, "first")
+			n := s.node("n-" + strings.NewReplacer(" ", "-", ",", "").Replace(name))
+			n.file.Source, n.file.Managed = server.URL+"/prod.tar.release", !c.hand
+			at := strings.NewReplacer("HERE", here)
+			if c.own != "" {
+				n.file.Login = filepath.Join(t.TempDir(), "login.json")
+				must(t, os.WriteFile(n.file.Login, []byte("{"+at.Replace(c.own)+`"token": "t0ken"}`), 0o600))
+				closeFile(t, n.file.Login)
+			}
+			p := n.plan()
+			file := func(id, path, content string) {
+				p.Nodes[0].Steps = append(p.Nodes[0].Steps, steps.Spec{ID: id, Kind: "file",
+					Args: steps.MustArgs(&kinds.File{Path: path, Content: content})})
+			}
+			p.Nodes[0].OS = runtime.GOOS
+			file("follow_file", n.Path, "x")
+			if c.gives != "" {
+				file("follow_login", n.Path+".login", `{"host": "`+at.Replace(c.gives)+`", "token": "t0ken"}`)
+			}
+			n.applies = func(ctx context.Context, _ []string) (int, firstboot.Outcome) {
+				n.Login()
+				if err := n.Prepare(ctx, p); errors.Is(err, firstboot.ErrNotNow) {
+					return exitLocked, firstboot.Waiting
+				} else if err != nil {
+					t.Error(err)
+				}
+				return exitOK, firstboot.Finished
+			}
+			if code := n.round(t.Context()); (code == exitOK) != (c.reason == "Applied") {
+				t.Errorf("code %d: %q", code, n.said)
+			}
+			if c.reason == "Applied" {
+				n.want("True", c.reason, "", 1)
+			} else {
+				n.want("False", c.reason, at.Replace(c.want), 0)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/big"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -340,11 +341,11 @@ func (r *Run) cluster(ctx context.Context) (kube.API, error) {
 
 // Login is that of this machine, as an apply of a release to it leaves it; without a user and a token = it has none.
 func (r *Run) Login() *steps.Login {
-	var l login
-	if r.file.Login != "" {
-		l, _ = readLogin(r.file.Login) // the round has read it; one that is gone since is noticed by Prepare
+	r.login = steps.Login{}
+	if u, err := url.Parse(r.file.Source); err == nil && r.file.Login != "" {
+		l, _ := readLogin(r.file.Login) // the round has read it; one that is gone since is noticed by Prepare
+		r.login = l.at(u.Host)
 	}
-	r.login = steps.Login{Username: l.Username, Password: l.Password, Token: l.Token}
 	return &r.login
 }
 
@@ -363,10 +364,9 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 			"the program that applies it; apply that plan once from a controller", rel.Serial, r.file.Node))
 		return firstboot.ErrNotNow
 	}
-	if r.login == (steps.Login{}) {
-		if err := needsLogin(p); err != nil {
-			return err
-		}
+	if err := r.file.keepsLogin(r.login, r.turn.rel, p.Nodes[0]); err != nil {
+		r.turn.held, r.turn.code = failed(r.turn.rel, err)
+		return firstboot.ErrNotNow
 	}
 	for i := range p.Nodes {
 		p.Nodes[i].Partial = false // what others do of it makes nothing on the machine
