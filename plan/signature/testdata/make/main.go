@@ -3,7 +3,11 @@
 package main
 
 import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"log"
 	"os"
@@ -16,12 +20,12 @@ import (
 	protorekor "github.com/sigstore/protobuf-specs/gen/pb-go/rekor/v1"
 	"github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/sign"
 	"github.com/sigstore/sigstore-go/pkg/testing/ca"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
 	"github.com/sigstore/sigstore-go/pkg/verify"
+	"github.com/sigstore/sigstore/pkg/signature"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"crypto/sha256"
 )
 
 const (
@@ -64,6 +68,27 @@ func main() {
 		log.Printf("%s: %v", c.name, err)
 	}
 	attest(dir, tr, trusted)
+	byKey(dir)
+}
+
+// byKey writes the signature of a key as cosign makes it, which has no entry of a log, and the key.
+func byKey(dir string) {
+	key := must(sign.NewEphemeralKeypair(nil))
+	pb := must(sign.Bundle(&sign.PlainData{Data: text}, key, sign.BundleOptions{}))
+	public := must(key.GetPublicKeyPem())
+	write(dir, "keyed.json", must(protojson.Marshal(pb)))
+	write(dir, "cosign.pub", []byte(public))
+	block, _ := pem.Decode([]byte(public))
+	verifier := must(signature.LoadVerifier(must(x509.ParsePKIXPublicKey(block.Bytes)), crypto.SHA256))
+	v := must(verify.NewVerifier(root.NewTrustedPublicKeyMaterial(func(string) (root.TimeConstrainedVerifier, error) {
+		return root.NewExpiringKey(verifier, time.Time{}, time.Time{}), nil
+	}), verify.WithNoObserverTimestamps()))
+	sum := sha256.Sum256(text)
+	_, err := v.Verify(must(bundle.NewBundle(pb)), verify.NewPolicy(verify.WithArtifactDigest("sha256", sum[:]),
+		verify.WithKey()))
+	if err != nil {
+		log.Fatalf("keyed: Sigstore's library says %v", err)
+	}
 }
 
 // attest writes attestations: provenance of the artifact, of another one, and a statement that is none.
