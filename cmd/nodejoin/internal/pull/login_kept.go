@@ -13,10 +13,10 @@ import (
 
 // keepsLogin fails if a release gives a node a login that this machine does not have, takes away its own, or has it
 // sent to another server: a release has no passwords, and does not say who gets those of the machine.
-func (f *File) keepsLogin(own steps.Login, rel Release, n plan.Node) error {
+func (f *File) keepsLogin(ctx context.Context, own steps.Login, rel Release, n plan.Node) error {
 	const remedy = "; apply that plan once from a controller"
 	at, given := loginOf(n)
-	ctx := steps.WithLogins(context.Background(), []steps.Login{own})
+	ctx = steps.WithLogins(ctx, []steps.Login{own})
 	_, same := steps.LoginAt(ctx, at)
 	switch has := own.Username+own.Token != ""; {
 	case given && !has:

@@ -364,7 +364,7 @@ func (r *Run) Prepare(ctx context.Context, p *plan.Compiled) error {
 			"the program that applies it; apply that plan once from a controller", rel.Serial, r.file.Node))
 		return firstboot.ErrNotNow
 	}
-	if err := r.file.keepsLogin(r.login, r.turn.rel, p.Nodes[0]); err != nil {
+	if err := r.file.keepsLogin(ctx, r.login, r.turn.rel, p.Nodes[0]); err != nil {
 		r.turn.held, r.turn.code = failed(r.turn.rel, err)
 		return firstboot.ErrNotNow
 	}
