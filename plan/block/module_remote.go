@@ -162,8 +162,8 @@ func (m *moduleCall) locked(address string) (source.Remote, bool) {
 		return source.Remote{}, false
 	}
 	if digest == "" {
-		m.Fail("source", "module without a digest", "The address may have another archive tomorrow. 'nodejoin lock' "+
-			"notes the digest of what it has now in the plan's lock; or give it here, as the publisher shows it.")
+		m.Fail("source", "module without a digest", "The address may have another archive tomorrow. Run 'nodejoin "+
+			"lock', which notes the digest, or give it: sha256 for an archive, @sha256:DIGEST instead of an OCI tag.")
 		return source.Remote{}, false
 	}
 	return source.Remote{Address: address, SHA256: digest, Locked: steps.ShowURL(address)}, true
