@@ -5,16 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -249,13 +246,10 @@ func (p program) apply(ctx context.Context, t *testing.T, args []string, on func
 func (p program) run(ctx context.Context, t *testing.T, command string, args []string,
 	on func(streamEvent, *os.Process)) *result {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("%s took longer than %v", command, applyWait))
+	args = append([]string{command, "--auto-approve", "--json"}, args...)
+	ctx, cancel := within(ctx, args)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, string(p), append([]string{command, "--auto-approve", "--json"}, args...)...)
-	cmd.Dir = repository(t)
-	cmd.Env = environment(t)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 10 * time.Second
+	cmd := p.command(ctx, t, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -272,14 +266,10 @@ func (p program) run(ctx context.Context, t *testing.T, command string, args []s
 		}
 	})
 	err = cmd.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
 	noSecret(t, "standard error", stderr.Bytes())
 	r.code, r.stderr, r.took = cmd.ProcessState.ExitCode(), stderr.String(), time.Since(began)
-	if ctx.Err() != nil {
-		t.Fatalf("%v\n%s", context.Cause(ctx), r)
+	if err := ended(ctx, err, r.String(), r.stderr); err != nil {
+		t.Fatal(err)
 	}
 	return r
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func rendered(ctx context.Context, t *testing.T, plan, combination string) map[s
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, string(released(t)), "render", "--out", out, file)
+	cmd := released(t).command(ctx, t, "render", "--out", out, file)
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", combination, err, b)
 	}

@@ -374,8 +374,8 @@ func (a *registryCA) logIn(addr string) {
 // run runs nodejoin with the logins, and with the CA as the only one that this machine trusts.
 func (a *registryCA) run(ctx context.Context, args ...string) (out string, code int) {
 	a.t.Helper()
-	cmd := exec.CommandContext(ctx, string(released(a.t)), args...)
-	cmd.Env = append(environment(a.t), "DOCKER_CONFIG="+a.dir, "SSL_CERT_FILE="+a.file("ca.pem"),
+	cmd := released(a.t).command(ctx, a.t, args...)
+	cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+a.dir, "SSL_CERT_FILE="+a.file("ca.pem"),
 		"SSL_CERT_DIR=/dev/null")
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,8 +17,7 @@ import (
 // fleetSays runs a command of fleet, and returns what it prints and its exit code.
 func (b *linuxBed) fleetSays(ctx context.Context, args ...string) (string, int) {
 	b.t.Helper()
-	cmd := exec.CommandContext(ctx, string(released(b.t)), append([]string{"fleet"}, args...)...)
-	cmd.Dir, cmd.Env = repository(b.t), environment(b.t)
+	cmd := released(b.t).command(ctx, b.t, append([]string{"fleet"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		b.t.Fatalf("fleet %v: %v", args, err)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -207,8 +206,7 @@ step "file" "marker" {
 // fleet runs a command that must succeed.
 func (b *linuxBed) fleet(ctx context.Context, args ...string) string {
 	b.t.Helper()
-	cmd := exec.CommandContext(ctx, string(released(b.t)), append([]string{"fleet"}, args...)...)
-	cmd.Dir, cmd.Env = repository(b.t), environment(b.t)
+	cmd := released(b.t).command(ctx, b.t, append([]string{"fleet"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("fleet %v: %v\n%s", args, err, out)

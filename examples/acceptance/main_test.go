@@ -161,9 +161,17 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 		overlay, "./cmd/nodejoin")
 }
 
-// bounded returns the context of a test, which ends every wait of the test after limit, about three times what
-// the test takes on two cores.
+// cleanUpWait is for what a test does that is over its bound: it prints logs and ends machines.
+const cleanUpWait = 30 * time.Second
+
+// bounded returns the context of a test, which ends every wait of the test after limit, about three times what the
+// test takes on two cores, and early enough before go test ends the process, which would print nothing of the test.
 func bounded(t *testing.T, limit time.Duration) (context.Context, context.CancelFunc) {
 	t.Helper()
-	return context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s was not done after %v", t.Name(), limit))
+	if end, ok := t.Deadline(); ok {
+		left := time.Until(end)
+		limit = min(limit, left-min(cleanUpWait, left/4))
+	}
+	return context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("%s was not done after %v", t.Name(),
+		limit.Round(time.Second)))
 }

@@ -98,8 +98,7 @@ func renderMirrors(ctx context.Context, t *testing.T, plan string, ca []byte) (e
 	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := exec.CommandContext(ctx, string(released(t)), "render", "--out", out,
-		file).CombinedOutput(); err != nil {
+	if b, err := released(t).command(ctx, t, "render", "--out", out, file).CombinedOutput(); err != nil {
 		t.Fatalf("render: %v\n%s", err, b)
 	}
 	etc = filepath.Join(out, "lin-1", "files", "etc", "containerd")

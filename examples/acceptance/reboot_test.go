@@ -1,16 +1,13 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -122,18 +119,6 @@ func (b *bed) wait(ctx context.Context, seen string) {
 // status runs `nodejoin status --detailed-exitcode` from the root of the repository.
 func (p program) status(ctx context.Context, t *testing.T, args []string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(ctx, applyWait, fmt.Errorf("not done within %v", applyWait))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, string(p), append([]string{"status", "--detailed-exitcode"}, args...)...)
-	cmd.Dir = repository(t)
-	cmd.Env = environment(t)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var all bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &all, &all
-	err := cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	noSecret(t, "status", all.Bytes())
-	return all.String(), cmd.ProcessState.ExitCode()
+	out, said, code := p.outputs(ctx, t, append([]string{"status", "--detailed-exitcode"}, args...)...)
+	return out + said, code
 }

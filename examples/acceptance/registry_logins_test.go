@@ -99,8 +99,7 @@ func pullImage(ctx context.Context, t *testing.T, dir, socket, image string) (ou
 	if err := os.WriteFile(filepath.Join(dir, "a.join.hcl"), []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, string(released(t)), "apply", "--auto-approve", dir)
-	cmd.Env = environment(t)
+	cmd := released(t).command(ctx, t, "apply", "--auto-approve", dir)
 	b, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -135,8 +134,8 @@ func applyLogins(ctx context.Context, t *testing.T, a *registryCA, plan string) 
 	if err := os.WriteFile(filepath.Join(dir, "a.join.hcl"), []byte(plan), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, string(released(t)), "apply", "--auto-approve", dir)
-	cmd.Env = append(environment(t), "PULL_PASSWORD="+registryPassword)
+	cmd := released(t).command(ctx, t, "apply", "--auto-approve", dir)
+	cmd.Env = append(cmd.Env, "PULL_PASSWORD="+registryPassword)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("apply: %v\n%s", err, out)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,8 +62,8 @@ func TestRequestsOfManyHosts(t *testing.T) {
 			}
 		}
 		before := len(requestsOfNodejoin(t, c))
-		cmd := exec.CommandContext(ctx, string(released(t)), run.args...)
-		cmd.Dir, cmd.Env = repository(t), append(environment(t), "HOME="+home)
+		cmd := released(t).command(ctx, t, run.args...)
+		cmd.Env = append(cmd.Env, "HOME="+home)
 		if out, err := cmd.CombinedOutput(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != run.code {
 			t.Fatalf("%s: %v\n%s", run.name, err, tail(notOK.ReplaceAllString(string(out), "")))
 		}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,18 +136,10 @@ func wantSame(t *testing.T, before, after map[string]string) {
 func (b *linuxBed) wantLeft(ctx context.Context, args []string, before map[string]string) {
 	b.t.Helper()
 	copies := copyTokens(ctx, b.t, b.cluster, b.machine.Path("/etc/kubernetes"))
-	leave := exec.CommandContext(ctx, string(released(b.t)),
+	out := released(b.t).must(ctx, b.t,
 		append([]string{"leave", "--auto-approve", "--target", "node." + linuxNode}, args...)...)
-	leave.Dir = repository(b.t)
-	leave.Env = environment(b.t)
-	leave.WaitDelay = 10 * time.Second
-	out, err := leave.CombinedOutput()
-	noSecret(b.t, "leave", out)
-	if err != nil {
-		b.t.Fatalf("leave: %v\n%s", err, out)
-	}
 	left := time.Now()
-	b.t.Logf("leave:\n%s", tail(string(out)))
+	b.t.Logf("leave:\n%s", tail(out))
 	if _, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, linuxNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		b.t.Errorf("the Node is still there: %v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -139,20 +138,16 @@ func plannedSteps(ctx context.Context, t *testing.T, args []string) []plannedSte
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, string(released(t)), append([]string{"plan", "--json"}, args...)...)
-	cmd.Dir = repository(t)
-	cmd.Env = environment(t)
-	out, err := cmd.Output()
-	noSecret(t, "plan", out)
-	if err != nil {
-		t.Fatalf("plan: %v\n%s", err, out)
+	out, said, code := released(t).outputs(ctx, t, append([]string{"plan", "--json"}, args...)...)
+	if code != 0 {
+		t.Fatalf("plan: exit code %d\n%s%s", code, out, said)
 	}
 	var have struct {
 		Hosts []struct {
 			Steps []plannedStep `json:"steps"`
 		} `json:"hosts"`
 	}
-	if err := json.Unmarshal(out, &have); err != nil || len(have.Hosts) != 1 || len(have.Hosts[0].Steps) == 0 {
+	if err := json.Unmarshal([]byte(out), &have); err != nil || len(have.Hosts) != 1 || len(have.Hosts[0].Steps) == 0 {
 		t.Fatalf("plan --json: %v\n%s", err, out)
 	}
 	steps := have.Hosts[0].Steps

@@ -1,13 +1,10 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,40 +112,6 @@ func (b *bed) planOf(version, artifact string) []string {
 		b.t.Fatal(err)
 	}
 	return args
-}
-
-// output runs nodejoin with args and returns what it writes to standard output.
-func (p program) output(ctx context.Context, t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	out, _, code = p.outputs(ctx, t, args...)
-	return out, code
-}
-
-// outputs is output, with standard error.
-func (p program) outputs(ctx context.Context, t *testing.T, args ...string) (out, said string, code int) {
-	t.Helper()
-	cmd := exec.CommandContext(ctx, string(p), args...)
-	cmd.Dir = repository(t)
-	cmd.Env = environment(t)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	noSecret(t, args[0], slices.Concat(text, stderr.Bytes()))
-	return string(text), stderr.String(), cmd.ProcessState.ExitCode()
-}
-
-// must runs nodejoin with args, which must succeed, and returns what it writes to both of its streams.
-func (p program) must(ctx context.Context, t *testing.T, args ...string) string {
-	t.Helper()
-	out, said, code := p.outputs(ctx, t, args...)
-	if code != 0 {
-		t.Fatalf("%s: exit code %d\n%s%s", args, code, out, said)
-	}
-	return out + said
 }
 
 // wantKubelet checks that the Node is Ready, has this version and accepts pods.

@@ -9,12 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,19 +22,11 @@ import (
 // reported runs a command of nodejoin that prints one JSON object, and returns it with the exit code.
 func reported(ctx context.Context, t *testing.T, into any, args ...string) (code int) {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, string(released(t)), args...)
-	cmd.Dir = repository(t)
-	cmd.Env = environment(t)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 10 * time.Second
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	noSecret(t, args[0], append(out[:len(out):len(out)], stderr.String()...))
-	if bad := json.Unmarshal(out, into); bad != nil {
-		t.Fatalf("%v: %v, %v\n%s%s", args, err, bad, out, stderr.String())
+	out, said, code := released(t).outputs(ctx, t, args...)
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		t.Fatalf("%v: exit code %d, %v\n%s%s", args, code, err, out, said)
 	}
-	return cmd.ProcessState.ExitCode()
+	return code
 }
 
 // doctorReport is the part of `nodejoin doctor --json` that the tests use.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
@@ -60,7 +61,10 @@ func (e *events) begin(u unit) error {
 }
 
 // copyFrom passes on the events of a unit until its process ends, but for those of the package. passed: a test did.
-func (e *events) copyFrom(from io.Reader) (passed bool, err error) {
+//
+// gotestsum runs nothing again once a line begins with "panic: ", as other tests of that process may not have run. The
+// process of a unit that is one test has no others: its panic, such as the one at its limit, fails that test alone.
+func (e *events) copyFrom(u unit, from io.Reader) (passed bool, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -71,6 +75,9 @@ func (e *events) copyFrom(from io.Reader) (passed bool, err error) {
 		passed = passed || have.Test != "" && have.Action == "pass"
 		if have.Test == "" && (have.Action != "output" || have.Output == "PASS\n") {
 			continue
+		}
+		if u.test != "" && strings.HasPrefix(have.Output, "panic: ") {
+			have.Output = "ended by " + have.Output
 		}
 		if err := e.put(have); err != nil {
 			return passed, err

@@ -114,6 +114,9 @@ func TestLanes(t *testing.T) {
 	if !strings.Contains(out.String(), "test timed out after 10s") {
 		t.Error("nothing says that a test hung")
 	}
+	if strings.Contains(out.String(), `"Output":"panic: `) {
+		t.Error("gotestsum takes it for a panic, and runs no test again")
+	}
 	_, known := times["trial.TestFails"]
 	_, skipped := times["trial.TestSkipped"]
 	if known || skipped || times["trial.TestLeaves"] == 0 {

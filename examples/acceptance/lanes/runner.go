@@ -116,7 +116,7 @@ func (r *runner) one(ctx context.Context, u unit) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%s: %w", u, err)
 	}
-	passed, copyErr := r.events.copyFrom(out)
+	passed, copyErr := r.events.copyFrom(u, out)
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
