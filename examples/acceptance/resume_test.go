@@ -16,50 +16,55 @@ import (
 	"nodejoin/examples/acceptance/internal/netproxy"
 )
 
-// killedAfter are numbers of mutating calls, spread over the join, after which the agent on the machine dies. A
-// join makes about 140 of them. Every other one kills nodejoin too.
-var killedAfter = []int{1, 2, 8, 18, 33, 64, 80, 95, 120, 140}
+// killedAfter are, for each machine, numbers of mutating calls, spread over the join, after which the agents of its
+// runs die. A join makes about 140 of them, and each run goes on where the one before has ended. All runs of a machine
+// but the last kill nodejoin, too.
+var killedAfter = [][]int{{1}, {2, 31, 47}, {8, 56, 56}, {18, 77, 40}}
 
-// TestKilledAnywhere: whichever mutating call was the last one of a run, the next run finishes the join and the
+// TestKilledAnywhere: whichever mutating calls were the last ones of runs, the next run finishes the join and the
 // one after that has nothing to do.
 func TestKilledAnywhere(t *testing.T) {
 	ctx, cancel := bounded(t, 25*time.Minute)
 	defer cancel()
 	cluster := startCluster(ctx, t)
 	nodejoin := program(nodejoinWith(t, "linux", "crashtest"))
-	for i, n := range killedAfter {
-		both := i%2 == 1
-		name := fmt.Sprintf("%d agent", n)
-		if both {
-			name = fmt.Sprintf("%d both", n)
-		}
-		t.Run(name, func(t *testing.T) {
+	for _, calls := range killedAfter {
+		t.Run(strings.Trim(fmt.Sprint(calls), "[]"), func(t *testing.T) {
 			forgetNode(ctx, t, cluster.Client.CoreV1().Nodes())
 			b := newBed(ctx, t, cluster)
 			args := b.variables(b.host.Port()).write(t)
-			b.crashAfter(n)
-			lost := false
-			r := nodejoin.apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
-				if e.Type == "host_state" && e.State == "reconnecting" {
-					lost = true
-					if both {
-						controller.Kill()
-					}
-				}
-			})
-			calls := b.wantCrashed()
-			t.Logf("the agent ended after %q; exit code %d", calls[len(calls)-1], r.code)
-			switch {
-			case both && (!lost || r.code != -1):
-				t.Fatalf("nodejoin was not killed: %s", r)
-			case !both && r.code != 0 && r.code != 4: // it may reconnect and go on
-				t.Errorf("after its agent crashed, nodejoin has exit code %d, want 0 or 4: %s", r.code, r)
+			for i, n := range calls {
+				b.killedAt(ctx, t, nodejoin, args, n, i < len(calls)-1)
 			}
 			nodejoin.mustApply(ctx, t, args)
 			b.wantJoined(ctx)
 			b.wantNoCredentialsLeft(ctx)
 			nodejoin.wantNothing(ctx, t, args)
 		})
+	}
+}
+
+// killedAt runs an apply whose agent dies after its nth mutating call, and nodejoin with it, if both is set.
+func (b *bed) killedAt(ctx context.Context, t *testing.T, nodejoin program, args []string, n int, both bool) {
+	t.Helper()
+	b.crashAfter(n)
+	lost := false
+	r := nodejoin.apply(ctx, t, args, func(e streamEvent, controller *os.Process) {
+		if e.Type == "host_state" && e.State == "reconnecting" {
+			lost = true
+			if both {
+				controller.Kill()
+			}
+		}
+	})
+	calls := b.wantCrashed()
+	t.Logf("the agent ended after %q, its call %d; exit code %d after %.1fs", calls[len(calls)-1], n, r.code,
+		r.took.Seconds())
+	switch {
+	case both && (!lost || r.code != -1):
+		t.Fatalf("nodejoin was not killed: %s", r)
+	case !both && r.code != 0 && r.code != 4: // it may reconnect and go on
+		t.Errorf("after its agent crashed, nodejoin has exit code %d, want 0 or 4: %s", r.code, r)
 	}
 }
 
