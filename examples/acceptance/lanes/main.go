@@ -44,7 +44,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("lanes", flag.ContinueOnError)
-	lanes := flags.Int("lanes", runtime.NumCPU()+1, "units that run at once; they wait half of their time")
+	lanes := flags.Int("lanes", runtime.NumCPU()+2, "units that run at once; they wait half of their time")
 	timeout := flags.Duration("timeout", 30*time.Minute,
 		"bound of one unit; one that has passed before may take three times as long as then")
 	pattern := flags.String("test.run", "", "run only tests that match")
