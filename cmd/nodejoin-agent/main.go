@@ -104,7 +104,7 @@ func serve(args []string, inside string) error {
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	program, digest, err := supervise.Self()
+	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,10 @@ func serve(args []string, inside string) error {
 	secure := ""
 	if len(args) > 2 {
 		secure = args[2]
+	}
+	digest, err := agent.Digest(program, owner)
+	if err != nil {
+		return err
 	}
 	dataDir, adapter, _ := strings.Cut(string(data), "\n")
 	h, err := native(dataDir)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,10 +76,6 @@ func serveTestAgent(args []string) error {
 	if err != nil {
 		return err
 	}
-	digest, err := fileDigest(exe)
-	if err != nil {
-		return err
-	}
 	data, err := hex.DecodeString(args[0])
 	if err != nil {
 		return err
@@ -100,6 +97,10 @@ func serveTestAgent(args []string) error {
 			return err
 		}
 	}
+	digest, err := agent.Digest(exe, owner)
+	if err != nil {
+		return err
+	}
 	secure := ""
 	if len(args) > 2 {
 		secure = args[2]
@@ -110,6 +111,12 @@ func serveTestAgent(args []string) error {
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest,
 			Inside: inside(args[0])},
 	})
+}
+
+// agentsIn are the programs in the agents' folder of a machine, without the notes of their digests.
+func agentsIn(home string) ([]os.DirEntry, error) {
+	list, err := os.ReadDir(filepath.Join(home, ".nodejoin", "agent"))
+	return slices.DeleteFunc(list, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".sum") }), err
 }
 
 func fileDigest(path string) (string, error) {

@@ -107,7 +107,7 @@ func TestPackedAgent(t *testing.T) {
 			if fi, err := os.Stat(m.dir); err != nil || fi.Mode().Perm() != 0o700 {
 				t.Errorf("nodejoin's folder: %v, %v", fi, err)
 			}
-			list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent"))
+			list, err := agentsIn(m.home)
 			if err != nil || len(list) != 1 || strings.HasSuffix(list[0].Name(), wire.Leftover) {
 				t.Fatalf("%v, %v: want the agent alone", list, err)
 			}

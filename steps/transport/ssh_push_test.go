@@ -17,6 +17,7 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
+// TestBrokenAgentIsReplaced: also one that was whole when it started last.
 func TestBrokenAgentIsReplaced(t *testing.T) {
 	for name, breakIt := range map[string]func(b []byte) []byte{
 		"empty":         func([]byte) []byte { return nil },
@@ -31,10 +32,17 @@ func TestBrokenAgentIsReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path, breakIt(b), 0o700); err != nil {
+			// It ran before, so that its digest is noted.
+			conn := m.dial(t, m.config(m.addr))
+			_, err = Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
+			_ = conn.Close() // a check leaves nothing
+			if _, noted := os.Stat(path + ".sum"); err != nil || noted != nil {
+				t.Fatalf("the whole agent: %v, %v", err, noted)
+			}
+			if err := errors.Join(os.WriteFile(path+".x", breakIt(b), 0o700), os.Rename(path+".x", path)); err != nil {
 				t.Fatal(err)
 			}
-			conn := m.dial(t, m.config(m.addr))
+			conn = m.dial(t, m.config(m.addr))
 			check, err := Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 2), nil)
 			if err != nil || len(check.Results) != 2 {
 				t.Fatalf("%+v, %v", check, err)
@@ -181,7 +189,7 @@ func TestPushesAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent")); err != nil || len(list) != 1 {
+	if list, err := agentsIn(m.home); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v: want one agent", list, err)
 	}
 }

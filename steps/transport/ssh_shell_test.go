@@ -31,7 +31,7 @@ func TestBashAsDefaultShell(t *testing.T) {
 			t.Errorf("phases %q, want %q", have, want)
 		}
 	}
-	if list, err := os.ReadDir(filepath.Join(m.home, ".nodejoin", "agent")); err != nil || len(list) != 1 {
+	if list, err := agentsIn(m.home); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v: want one agent", list, err)
 	}
 }

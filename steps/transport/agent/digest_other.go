@@ -1,0 +1,8 @@
+//go:build !linux
+
+package agent
+
+import "nodejoin/steps/supervise"
+
+// Digest is the sha256 of the agent's program, in hex.
+func Digest(program string, _ int) (string, error) { return supervise.Digest(program) }
