@@ -87,8 +87,16 @@ type incoming struct {
 func (i *incoming) Send(msg []byte) error {
 	i.sending.Lock()
 	defer i.sending.Unlock()
-	return i.Channel.Send(msg)
+	if err := i.Channel.Send(msg); err != nil {
+		return &unsentError{err}
+	}
+	return nil
 }
+
+// unsentError says that a message did not go out whole, so that there is no answer to it.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
 
 func (i *incoming) Recv() ([]byte, error) {
 	for {
@@ -325,11 +333,12 @@ func (c *rpc) make(ctx context.Context, method string, grace time.Duration, para
 			return &se
 		}
 	}
+	var unsent *unsentError
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case c.client.IsStopped() || c.gone() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) ||
-		errors.Is(err, net.ErrClosed):
+		errors.Is(err, net.ErrClosed) || errors.As(err, &unsent):
 		if c.gone() && errors.Is(c.why, errAnswer) {
 			return untrusted(method, c.why)
 		}

@@ -103,7 +103,7 @@ func TestWinRMFetchUnreachable(t *testing.T) {
 // TestWinRMFetchResumes: what an earlier run left of an artifact is not sent again, whichever way it takes, unless it
 // is not the beginning of the artifact.
 func TestWinRMFetchResumes(t *testing.T) {
-	const size, left = 6 << 20, 5 << 20
+	const size, left = 12 << 20, 10 << 20
 	for name, tt := range map[string]struct {
 		remote string // "" = the machine fetches
 		change byte

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,12 +17,22 @@ import (
 )
 
 const (
-	// mostReceivers is how many programs receive an artifact at once. What is under way to them is within
-	// wire.InFlight, and they are far below the 30 shells that WinRM gives a user (winrm/config/winrs).
-	mostReceivers = 5
-	// fewParts is from how many parts on an artifact goes to programs of its own.
-	fewParts = 8
+	// Each program has one message under way, so that their number makes up for a long round trip: one more for each 4
+	// ms, which is what a message takes at 1 Gbit/s. What is under way to all of them is within wire.InFlight, and they
+	// are far below the 25 to 30 shells that WinRM gives a user (winrm/config/winrs).
+	leastReceivers = 3
+	mostReceivers  = 10
+	partTime       = 4 * time.Millisecond
+	// fewParts is from how many parts on an artifact goes to programs of its own, and partsEach how many parts each of
+	// them has to get: to start and to end one takes more round trips than that.
+	fewParts  = 8
+	partsEach = 4
 )
+
+// receiversFor is how many programs receive an artifact of so many parts.
+func receiversFor(parts int64, roundTrip time.Duration) int64 {
+	return min(leastReceivers+int64(roundTrip/partTime), mostReceivers, parts/partsEach)
+}
 
 // receiver is a program of the machine that writes parts of an artifact, in a shell of its own.
 type receiver struct {
@@ -34,7 +45,7 @@ type receiver struct {
 func (s *winrmConn) receivers(ctx context.Context, u *upload) []*receiver {
 	ctx, cancel := s.both(ctx)
 	defer cancel()
-	found := make([]*receiver, mostReceivers)
+	found := make([]*receiver, receiversFor((u.blob.Size-u.from)/wsman.Chunk, s.client.RoundTrip()))
 	var starts errgroup.Group
 	for i := range found {
 		starts.Go(func() error {
@@ -73,7 +84,7 @@ func (s *winrmConn) spread(ctx context.Context, u *upload, all []*receiver) erro
 	within, cancel := s.both(ctx)
 	defer cancel()
 	sending, sent := errgroup.WithContext(within)
-	frames := make(chan []byte)
+	frames, used := make(chan []byte), make(chan []byte, len(all)+1)
 	for _, r := range all {
 		sending.Go(func() error {
 			defer r.close(within)
@@ -81,6 +92,7 @@ func (s *winrmConn) spread(ctx context.Context, u *upload, all []*receiver) erro
 				if err := r.cmd.Send(sent, f, false); err != nil {
 					return s.unsent(sent, r, err)
 				}
+				used <- f
 			}
 			if err := r.cmd.Send(sent, nil, true); err != nil {
 				return s.unsent(sent, r, err)
@@ -90,7 +102,7 @@ func (s *winrmConn) spread(ctx context.Context, u *upload, all []*receiver) erro
 	}
 	sending.Go(func() error {
 		defer close(frames)
-		return u.frames(sent, frames)
+		return u.frames(sent, frames, used)
 	})
 	err := sending.Wait()
 	switch {
@@ -104,11 +116,17 @@ func (s *winrmConn) spread(ctx context.Context, u *upload, all []*receiver) erro
 	return err
 }
 
-// frames reads the artifact.
-func (u *upload) frames(ctx context.Context, to chan<- []byte) error {
+// frames reads the artifact into frames that are used already, or into new ones.
+func (u *upload) frames(ctx context.Context, to chan<- []byte, used <-chan []byte) error {
 	for at := u.from; at < u.blob.Size; {
 		n := min(wsman.Chunk-wire.FrameHead, u.blob.Size-at)
-		f := make([]byte, wire.FrameHead+n)
+		var f []byte
+		select {
+		case f = <-used:
+		default:
+			f = make([]byte, wsman.Chunk)
+		}
+		f = f[:wire.FrameHead+n]
 		binary.BigEndian.PutUint64(f, uint64(at))
 		binary.BigEndian.PutUint32(f[8:], uint32(n))
 		if _, err := io.ReadFull(u.meter, f[wire.FrameHead:]); err != nil {

@@ -18,6 +18,7 @@ import (
 	"nodejoin/steps/transport/sshtest"
 	"nodejoin/steps/transport/winrmtest"
 	"nodejoin/steps/transport/wire"
+	"nodejoin/steps/transport/wsman"
 )
 
 // TestWinRMReceivers: a large artifact goes to as many programs as the machine starts, and their shells end with it;
@@ -26,7 +27,7 @@ func TestWinRMReceivers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		shells int // most that the machine opens; 0 = any number
 		want   int64
-	}{"all": {0, mostReceivers}, "some": {3, 2}, "none": {1, 0}} {
+	}{"all": {0, 3}, "some": {3, 2}, "none": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
 			var started atomic.Int64
 			m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
@@ -58,6 +59,47 @@ func TestWinRMReceivers(t *testing.T) {
 				t.Errorf("%d shells are open, want that of the agent", n)
 			}
 		})
+	}
+}
+
+// TestReceiversFor: a machine far away gets more programs, but none gets less than four parts.
+func TestReceiversFor(t *testing.T) {
+	for _, tt := range []struct {
+		parts int64
+		trip  time.Duration
+		want  int64
+	}{{8, 0, 2}, {13, 0, 3}, {450, 0, 3}, {450, time.Millisecond, 3}, {450, 9 * time.Millisecond, 5},
+		{450, 50 * time.Millisecond, 10}, {450, time.Second, 10}, {21, time.Second, 5}} {
+		if have := receiversFor(tt.parts, tt.trip); have != tt.want {
+			t.Errorf("%d parts, %s: %d, want %d", tt.parts, tt.trip, have, tt.want)
+		}
+	}
+	if mostReceivers*2*wsman.Chunk > wire.InFlight {
+		t.Errorf("more is under way than the %d bytes that are sent again after a cut", wire.InFlight)
+	}
+}
+
+// TestWinRMReceiversFar: a machine that answers after 50 ms has more programs than one that answers at once.
+func TestWinRMReceiversFar(t *testing.T) {
+	var started atomic.Int64
+	m := newWinRM(t, func(run winrmtest.Run) winrmtest.Run {
+		return func(ctx context.Context, line string, in io.Reader, out, errs io.Writer) int {
+			if strings.Contains(line, " receive ") {
+				started.Add(1)
+			}
+			return run(ctx, line, in, out, errs)
+		}
+	})
+	m.place(t)
+	conn := m.dial(t, m.config(sshtest.NewProxy(t, m.Addr, 25*time.Millisecond).Addr))
+	conn.(*winrmConn).unreached = true
+	src := artifact(t, 20<<20)
+	if err := stage(t.Context(), conn, src, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.wantStaged(t, src)
+	if started.Load() != mostReceivers {
+		t.Errorf("%d programs, want %d", started.Load(), mostReceivers)
 	}
 }
 

@@ -178,7 +178,7 @@ func program(ctx context.Context, cmd *exec.Cmd, in io.Reader, out, errs io.Writ
 		return 1
 	}
 	go func() { // ends with the command, which closes in
-		_, _ = io.Copy(stdin, in)
+		_, _ = io.CopyBuffer(struct{ io.Writer }{stdin}, in, make([]byte, 256<<10))
 		_ = stdin.Close()
 	}()
 	_ = cmd.Wait()

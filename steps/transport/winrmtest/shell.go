@@ -65,6 +65,7 @@ type envelope struct {
 		Command string `xml:"CommandId,attr"`
 		End     string `xml:"End,attr"`
 		Text    string `xml:",chardata"`
+		much    []byte // in place of Text; nil = it is there
 	} `xml:"Body>Send>Stream"`
 	Receive *struct {
 		Command string `xml:"CommandId,attr"`
@@ -129,13 +130,18 @@ func (sh *shell) find(w http.ResponseWriter, id string) *command {
 	return c
 }
 
-func (sh *shell) send(w http.ResponseWriter, e envelope) {
+// send gives a command what a message has for it, which fits input.
+func (sh *shell) send(w http.ResponseWriter, e envelope, input []byte) {
 	for _, st := range e.Send {
 		c := sh.find(w, st.Command)
 		if c == nil {
 			return
 		}
-		b, err := base64.StdEncoding.DecodeString(st.Text)
+		if st.much == nil {
+			st.much = []byte(st.Text)
+		}
+		n, err := base64.StdEncoding.Decode(input, st.much)
+		b := input[:n]
 		if err != nil || st.Name != "stdin" {
 			fault(w, "w:SchemaValidationError", "2150858817", "not a stream of input")
 			return

@@ -116,4 +116,4 @@ const FrameHead = 12
 
 // InFlight is how many bytes at the end of a file may have gaps after its transfer was cut: they are written in any
 // order.
-const InFlight = 4 << 20
+const InFlight = 8 << 20

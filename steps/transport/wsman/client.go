@@ -18,6 +18,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/Azure/go-ntlmssp"
 
@@ -60,10 +62,12 @@ type Client struct {
 	url   string
 	lanes []*lane
 	// forked: it has one lane.
-	forked bool
+	forked  bool
+	nearest atomic.Int64 // see RoundTrip
 }
 
 type lane struct {
+	client *Client
 	http   *http.Client
 	busy   sync.Mutex
 	sealed *sealed.Session   // with HTTP, of the connection; nil = it has not logged in
@@ -91,7 +95,7 @@ func New(c Config) *Client {
 		cl.url = "http://" + c.Addr + "/wsman"
 	}
 	for range lanes {
-		cl.lanes = append(cl.lanes, &lane{http: &http.Client{
+		cl.lanes = append(cl.lanes, &lane{client: cl, http: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{MaxConnsPerHost: 1, DialContext: c.Dial, WriteBufferSize: writeBuffer,
 				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host,
@@ -133,6 +137,18 @@ func (c *Client) Fork() *Client {
 	return f
 }
 
+// RoundTrip is the shortest time in which the machine has answered a request; 0 = it has not yet.
+func (c *Client) RoundTrip() time.Duration { return time.Duration(c.nearest.Load()) }
+
+func (c *Client) answered(in time.Duration) {
+	for {
+		old := c.nearest.Load()
+		if old != 0 && old <= int64(in) || c.nearest.CompareAndSwap(old, int64(in)) {
+			return
+		}
+	}
+}
+
 // Close ends the connections. A request under way must be ended by its context.
 func (c *Client) Close() {
 	for _, l := range c.lanes {
@@ -146,8 +162,11 @@ func (c *Client) Close() {
 // maxReply bounds a reply, in bytes: MaxEnvelope with what XML may add.
 const maxReply = 4 << 20
 
+// much input is encoded while it is sent. The package http sends the head of such a request by itself.
+const much = 32 << 10
+
 // do sends a request over a lane and returns its reply. It logs in where the machine asks for that.
-func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) {
+func (c *Client) do(ctx context.Context, lane int, r request) ([]byte, error) {
 	l := c.lanes[min(lane, len(c.lanes)-1)]
 	l.busy.Lock()
 	defer l.busy.Unlock()
@@ -155,7 +174,7 @@ func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) 
 	if c.cfg.HTTP {
 		exchange = c.seal
 	}
-	status, reply, err := exchange(ctx, l, body)
+	status, reply, err := exchange(ctx, l, r.message(c.url))
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +192,7 @@ func (c *Client) do(ctx context.Context, lane int, body []byte) ([]byte, error) 
 }
 
 // plain makes a request over TLS.
-func (c *Client) plain(ctx context.Context, l *lane, body []byte) (int, []byte, error) {
+func (c *Client) plain(ctx context.Context, l *lane, body message) (int, []byte, error) {
 	status, reply, header, err := l.post(ctx, c.url, body, "")
 	if err == nil && status == http.StatusUnauthorized {
 		return c.login(ctx, l, header, body)
@@ -183,7 +202,7 @@ func (c *Client) plain(ctx context.Context, l *lane, body []byte) (int, []byte, 
 
 // seal makes a request over HTTP. The connection logs in with an empty message first: nothing is sent that is not
 // sealed, and no answer counts that is not.
-func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, reply []byte, err error) {
+func (c *Client) seal(ctx context.Context, l *lane, body message) (status int, reply []byte, err error) {
 	defer func() {
 		if err != nil || status == http.StatusUnauthorized {
 			l.sealed = nil // a message may be lost, and with it the place in the cipher
@@ -192,7 +211,7 @@ func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, re
 	}()
 	for again := false; ; again = true {
 		if l.sealed == nil {
-			status, _, err = c.plain(ctx, l, nil)
+			status, _, err = c.plain(ctx, l, message{})
 			if err == nil && status == http.StatusOK && l.sealed == nil {
 				err = errors.New("the machine takes messages without a login")
 			}
@@ -201,7 +220,7 @@ func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, re
 			}
 		}
 		var header http.Header
-		status, reply, header, err = l.post(ctx, c.url, l.sealed.Pack(body), "")
+		status, reply, header, err = l.post(ctx, c.url, message{head: l.sealed.Pack(body.bytes())}, "")
 		switch {
 		case err != nil:
 			return status, nil, err
@@ -223,7 +242,7 @@ func (c *Client) seal(ctx context.Context, l *lane, body []byte) (status int, re
 var schemes = []string{"Negotiate", "NTLM"}
 
 // login logs the connection of a lane in and makes the request.
-func (c *Client) login(ctx context.Context, l *lane, header http.Header, body []byte) (int, []byte, error) {
+func (c *Client) login(ctx context.Context, l *lane, header http.Header, body message) (int, []byte, error) {
 	if c.cfg.Kerberos == nil {
 		return c.ntlm(ctx, l, header, body)
 	}
@@ -251,7 +270,7 @@ func (c *Client) login(ctx context.Context, l *lane, header http.Header, body []
 }
 
 // ntlm is login by NTLM.
-func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []byte) (int, []byte, error) {
+func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body message) (int, []byte, error) {
 	scheme := ""
 	for _, s := range schemes {
 		if _, ok := challenge(header, s); ok && scheme == "" {
@@ -269,7 +288,7 @@ func (c *Client) ntlm(ctx context.Context, l *lane, header http.Header, body []b
 	if c.cfg.HTTP { // the library has no name for these flags; the machine repeats them
 		binary.LittleEndian.PutUint32(first[12:], binary.LittleEndian.Uint32(first[12:])|sealed.Wanted)
 	}
-	status, _, header, err := l.post(ctx, c.url, nil, scheme+" "+base64.StdEncoding.EncodeToString(first))
+	status, _, header, err := l.post(ctx, c.url, message{}, scheme+" "+base64.StdEncoding.EncodeToString(first))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -305,12 +324,19 @@ func challenge(h http.Header, scheme string) (string, bool) {
 	return "", false
 }
 
-func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
-	int, []byte, http.Header, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+// post makes one request. Once it has a reply, nothing reads the input of m any more.
+func (l *lane) post(ctx context.Context, url string, m message, auth string) (int, []byte, http.Header, error) {
+	stream := newStream(m)
+	var body io.Reader = stream
+	if len(m.input) < much {
+		body = bytes.NewReader(m.bytes())
+		_ = stream.Close()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		return 0, nil, nil, err
 	}
+	req.ContentLength = int64(m.size())
 	req.GetBody = nil // nothing is sent twice: it could be done twice
 	req.Header.Set("Content-Type", "application/soap+xml;charset=UTF-8")
 	if l.sealed != nil {
@@ -320,6 +346,7 @@ func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
 	if auth != "" {
 		req.Header.Set("Authorization", auth)
 	}
+	begin := time.Now()
 	resp, err := l.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -327,6 +354,7 @@ func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
 		}
 		return 0, nil, nil, err
 	}
+	l.client.answered(time.Since(begin))
 	l.peer = nil
 	if resp.TLS != nil {
 		l.peer = resp.TLS.PeerCertificates[0]
@@ -335,6 +363,11 @@ func (l *lane) post(ctx context.Context, url string, body []byte, auth string) (
 	err = errors.Join(err, resp.Body.Close())
 	if err == nil && len(reply) > maxReply {
 		err = fmt.Errorf("a reply has more than %d bytes", maxReply)
+	}
+	select {
+	case <-stream.gone:
+	case <-ctx.Done():
+		err = errors.Join(err, context.Cause(ctx))
 	}
 	return resp.StatusCode, reply, resp.Header, err
 }

@@ -3,7 +3,6 @@ package wsman
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -34,10 +33,9 @@ type request struct {
 	timeout int    // seconds, after which the machine answers that there is nothing yet
 }
 
-// text is the message in XML. Its values are our own or escaped.
-func (r request) text(url string) []byte {
+// message is the request in XML. Its values are our own or escaped.
+func (r request) message(url string) message {
 	var b bytes.Buffer
-	b.Grow(headRoom + len(r.body) + base64.StdEncoding.EncodedLen(len(r.input)) + len(r.after))
 	fmt.Fprintf(&b, `<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="%s" xmlns:a="%s" xmlns:w="%s" `+
 		`xmlns:p="%s" xmlns:rsp="%s"><s:Header><a:To>%s</a:To><a:ReplyTo>`+
 		`<a:Address s:mustUnderstand="true">%s/role/anonymous`+
@@ -58,13 +56,8 @@ func (r request) text(url string) []byte {
 		b.WriteString(`</w:OptionSet>`)
 	}
 	b.WriteString(`</s:Header><s:Body>` + r.body)
-	b.Write(base64.StdEncoding.AppendEncode(b.AvailableBuffer(), r.input))
-	b.WriteString(r.after + `</s:Body></s:Envelope>`)
-	return b.Bytes()
+	return message{head: b.Bytes(), input: r.input, tail: []byte(r.after + `</s:Body></s:Envelope>`)}
 }
-
-// headRoom is more than what a message has besides its body, in bytes: it is put together without being moved.
-const headRoom = 4 << 10
 
 func escape(s string) string {
 	var b strings.Builder

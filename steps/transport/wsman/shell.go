@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Chunk is how many bytes of input fit a message of MaxEnvelope.
-const Chunk = 320 << 10
+// Chunk is how many bytes of input fit a message of MaxEnvelope, in which they are in base64 between less than 4 KiB
+// of XML.
+const Chunk = (MaxEnvelope - 4<<10) / 4 * 3
 
 const (
 	// idle is after how many seconds without a request the machine ends a shell and what runs in it.
@@ -33,7 +34,7 @@ func (c *Client) Open(ctx context.Context) (*Shell, error) {
 	text, err := c.do(ctx, laneWork, request{action: transfer + "Create", timeout: answerIn,
 		options: [][2]string{{"WINRS_NOPROFILE", "FALSE"}, {"WINRS_CODEPAGE", "65001"}},
 		body: fmt.Sprintf(`<rsp:Shell><rsp:IdleTimeOut>PT%d.000S</rsp:IdleTimeOut><rsp:InputStreams>stdin`+
-			`</rsp:InputStreams><rsp:OutputStreams>stdout stderr</rsp:OutputStreams></rsp:Shell>`, idle)}.text(c.url))
+			`</rsp:InputStreams><rsp:OutputStreams>stdout stderr</rsp:OutputStreams></rsp:Shell>`, idle)})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (c *Client) Open(ctx context.Context) (*Shell, error) {
 
 // Delete ends the shell and what runs in it.
 func (s *Shell) Delete(ctx context.Context) error {
-	_, err := s.c.do(ctx, laneWork, request{action: transfer + "Delete", shell: s.id, timeout: answerIn}.text(s.c.url))
+	_, err := s.c.do(ctx, laneWork, request{action: transfer + "Delete", shell: s.id, timeout: answerIn})
 	return err
 }
 
@@ -74,7 +75,7 @@ type Command struct {
 func (s *Shell) Start(ctx context.Context, line string) (*Command, error) {
 	text, err := s.c.do(ctx, laneWork, request{action: nsShell + "/Command", shell: s.id, timeout: answerIn,
 		options: [][2]string{{"WINRS_CONSOLEMODE_STDIN", "FALSE"}, {"WINRS_SKIP_CMD_SHELL", "FALSE"}},
-		body:    `<rsp:CommandLine><rsp:Command>` + escape(line) + `</rsp:Command></rsp:CommandLine>`}.text(s.c.url))
+		body:    `<rsp:CommandLine><rsp:Command>` + escape(line) + `</rsp:Command></rsp:CommandLine>`})
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +91,21 @@ func (s *Shell) Start(ctx context.Context, line string) (*Command, error) {
 	return &Command{s: s, id: strings.TrimSpace(m.ID)}, nil
 }
 
-// Send sends input, at most Chunk bytes; with end the input is over.
+// Send sends input, at most Chunk bytes; with end the input is over. b may be written to again only if there is no
+// error.
 func (c *Command) Send(ctx context.Context, b []byte, end bool) error {
+	_, err := c.s.c.do(ctx, laneWork, c.input(b, end))
+	return err
+}
+
+func (c *Command) input(b []byte, end bool) request {
 	over := ""
 	if end {
 		over = ` End="true"`
 	}
-	_, err := c.s.c.do(ctx, laneWork, request{action: nsShell + "/Send", shell: c.s.id, timeout: answerIn,
+	return request{action: nsShell + "/Send", shell: c.s.id, timeout: answerIn,
 		body:  `<rsp:Send><rsp:Stream Name="stdin" CommandId="` + escape(c.id) + `"` + over + `>`,
-		input: b, after: `</rsp:Stream></rsp:Send>`}.text(c.s.c.url))
-	return err
+		input: b, after: `</rsp:Stream></rsp:Send>`}
 }
 
 // Output is what a command wrote, and how it ended.
@@ -114,7 +120,7 @@ func (c *Command) Receive(ctx context.Context) (o Output, err error) {
 	text, err := c.s.c.do(ctx, laneWait, request{action: nsShell + "/Receive", shell: c.s.id, timeout: waitFor,
 		options: [][2]string{{"WSMAN_CMDSHELL_OPTION_KEEPALIVE", "TRUE"}},
 		body: fmt.Sprintf(`<rsp:Receive><rsp:DesiredStream CommandId="%s">stdout stderr</rsp:DesiredStream></rsp:Receive>`,
-			escape(c.id))}.text(c.s.c.url))
+			escape(c.id))})
 	var f *FaultError
 	if errors.As(err, &f) && f.timedOut() {
 		return o, nil
@@ -162,6 +168,6 @@ func (c *Command) Receive(ctx context.Context) (o Output, err error) {
 func (c *Command) Terminate(ctx context.Context) error {
 	_, err := c.s.c.do(ctx, laneWork, request{action: nsShell + "/Signal", shell: c.s.id, timeout: answerIn,
 		body: fmt.Sprintf(`<rsp:Signal CommandId="%s"><rsp:Code>%s/signal/terminate</rsp:Code></rsp:Signal>`, escape(c.id),
-			nsShell)}.text(c.s.c.url))
+			nsShell)})
 	return err
 }
