@@ -140,7 +140,7 @@ func (sh *shell) send(w http.ResponseWriter, e envelope, input []byte) {
 		if st.much == nil {
 			st.much = []byte(st.Text)
 		}
-		n, err := base64.StdEncoding.Decode(input, st.much)
+		n, err := decode(input, st.much)
 		b := input[:n]
 		if err != nil || st.Name != "stdin" {
 			fault(w, "w:SchemaValidationError", "2150858817", "not a stream of input")
