@@ -37,9 +37,9 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	if err := x.removeLeftover(ctx); err != nil {
 		return ApplyReply{}, err
 	}
-	for _, s := range req.Steps {
+	for i, s := range req.Steps {
 		if reply.Err = x.halted(ctx, req); reply.Err != nil {
-			reply.Failed = s.ID
+			reply.Failed, reply.Err = s.ID, x.saveDue(reply.Err)
 			break
 		}
 		e := x.env(req.Node, s.ID)
@@ -47,6 +47,9 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
 		x.remember(ctx, req, s, values, &r)
+		if r.Err != nil || !x.changesNext(req.Steps[i+1:]) {
+			r.Err = x.saveDue(r.Err)
+		}
 		for k, v := range r.Outputs {
 			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
 		}
@@ -65,8 +68,8 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	return reply, nil
 }
 
-// remember notes in the record what a step's run means, with one save: stamps and
-// fingerprints survive an interruption.
+// remember notes in the record what a step's run means, with one save before the next change: stamps and fingerprints
+// survive an interruption.
 func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, values map[string]string, r *RunResult) {
 	gate, before := x.gateOf(s, values), x.record.Gates[s.ID]
 	noted := r.Err == nil && x.note(s, values)
@@ -86,7 +89,28 @@ func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, valu
 	if r.Changed = r.Changed || noted; !r.Changed && !opened {
 		return
 	}
-	if err := x.record.Save(context.WithoutCancel(ctx), x.host, x.facts); err != nil && r.Err == nil {
-		r.Err = steps.AsError(err)
+	x.saveLate(ctx)
+}
+
+// saveLate has the record saved before the next change, also once the run is interrupted.
+func (x *Executor) saveLate(ctx context.Context) {
+	x.late.due = func() error { return x.record.Save(context.WithoutCancel(ctx), x.host, x.facts) }
+}
+
+// saveDue saves the record if that is due. It returns the error that there is already, else that of the save.
+func (x *Executor) saveDue(already *steps.Error) *steps.Error {
+	if err := x.late.save(); err != nil && already == nil {
+		return steps.AsError(err)
 	}
+	return already
+}
+
+// changesNext reports whether the first of the steps is one that changes something, rather than one that may wait for
+// minutes.
+func (x *Executor) changesNext(list []steps.Spec) bool {
+	if len(list) == 0 {
+		return false
+	}
+	kind, _ := x.kinds.Lookup(list[0].Kind)
+	return !kind.Waits && kind.Gate == nil
 }

@@ -31,6 +31,7 @@ type Executor struct {
 	tokens    steps.Tokens
 	clock     func() time.Time
 	overSSH   bool // of a leave: it came over SSH
+	late      lateRecord
 }
 
 // decoded is a step whose arguments were decoded, for what only reads them.
@@ -63,9 +64,9 @@ func (x *Executor) forget() { x.decoded = nil }
 // only; emit must not block for long.
 func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(event.Event)) *Executor {
 	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds)}
-	x.host = host.Intercept(h, func(op, subject string) error {
+	x.host = host.Around(h, func(_, subject string, call func() error) error {
 		x.mutations.Add(1)
-		return nil
+		return x.late.around(subject == record.Path(x.facts), call)
 	})
 	return x
 }
