@@ -37,9 +37,12 @@ func Create(name string, data []byte) error {
 	return again(func() error { return create(name, data) })
 }
 
-// again repeats a write whose unfinished file another run took for one that was left.
+// tries is how often a write is tried whose unfinished file another run takes for one that was left.
+const tries = 20
+
+// again repeats such a write.
 func again(write func() error) (err error) {
-	for range 5 {
+	for range tries {
 		if err = write(); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -53,13 +56,15 @@ func create(name string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	hold(tmp)
 	defer func() {
 		if err != nil {
 			_ = tmp.Close()
 			_ = os.Remove(tmp.Name())
 		}
 	}()
+	if err := hold(tmp); err != nil {
+		return err
+	}
 	if _, err := tmp.Write(data); err != nil {
 		return err
 	}
@@ -75,13 +80,15 @@ func replace(name string, data []byte, mode fs.FileMode) (err error) {
 	if err != nil {
 		return err
 	}
-	hold(tmp)
 	defer func() {
 		if err != nil {
 			_ = tmp.Close()
 			_ = os.Remove(tmp.Name())
 		}
 	}()
+	if err := hold(tmp); err != nil {
+		return err
+	}
 	if err := tmp.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}

@@ -42,10 +42,14 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestCreate: a file is made whole, with what the umask leaves of its mode, and nothing is overwritten.
+// TestCreate: a file is made whole, with what the umask leaves of its mode, and nothing is overwritten. What a run
+// that was killed has left goes.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(filepath.Join(dir, unfinished+"X"), []byte("ne"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	old := syscall.Umask(0o027)
 	err := Create(file, []byte("new"))
 	syscall.Umask(old)
@@ -128,27 +132,57 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestAtOnce: runs that write into the same folder at the same time do not take each other's files for ones that were
-// left.
+// TestAtOnce: runs that write into the same folder, or make files there, at the same time do not take each other's
+// files for ones that were left. A write whose unfinished file is gone is tried again; any other failure is final.
 func TestAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	errs := make(chan error)
-	for i := range 8 {
-		go func() {
-			var err error
-			for n := range 50 {
-				err = errors.Join(err, Write(filepath.Join(dir, fmt.Sprint(i%4)), []byte(fmt.Sprint(n)), 0o600))
+	for name, write := range map[string]func(run, n int, dir string) error{
+		"4 files": func(run, n int, dir string) error {
+			return Write(filepath.Join(dir, fmt.Sprint(run%4)), []byte(fmt.Sprint(n)), 0o600)
+		},
+		"400 files": func(run, n int, dir string) error {
+			return Create(filepath.Join(dir, fmt.Sprint(run, "-", n)), []byte("x"))
+		},
+	} {
+		dir := t.TempDir()
+		errs := make(chan error)
+		for i := range 8 {
+			go func() {
+				var err error
+				for n := range 50 {
+					err = errors.Join(err, write(i, n, dir))
+				}
+				errs <- err
+			}()
+		}
+		for range 8 {
+			if err := <-errs; err != nil {
+				t.Error(err)
 			}
-			errs <- err
-		}()
-	}
-	for range 8 {
-		if err := <-errs; err != nil {
-			t.Error(err)
+		}
+		if list, err := os.ReadDir(dir); err != nil || fmt.Sprint(len(list), " files") != name {
+			t.Errorf("%d, %v; want %s", len(list), err, name)
 		}
 	}
-	if list, err := os.ReadDir(dir); err != nil || len(list) != 4 {
-		t.Errorf("%v, %v", list, err)
+	gone := &fs.PathError{Op: "rename", Path: unfinished, Err: syscall.ENOENT}
+	for name, c := range map[string]struct {
+		answers []error // of the tries; the last one also of those behind it
+		calls   int
+		want    error
+	}{
+		"good":        {[]error{nil}, 1, nil},
+		"swept once":  {[]error{gone, nil}, 2, nil},
+		"always gone": {[]error{gone}, tries, gone},
+		"full":        {[]error{syscall.ENOSPC}, 1, syscall.ENOSPC},
+		"then full":   {[]error{gone, syscall.ENOSPC}, 2, syscall.ENOSPC},
+	} {
+		calls := 0
+		err := again(func() error {
+			calls++
+			return c.answers[min(calls, len(c.answers))-1]
+		})
+		if !errors.Is(err, c.want) || calls != c.calls {
+			t.Errorf("%s: %v after %d tries, want %v after %d", name, err, calls, c.want, c.calls)
+		}
 	}
 }
 

@@ -4,14 +4,21 @@ package atomicfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
 )
 
-// hold locks a file that is being written, so that no other run takes it for one that was left. The lock ends with the
-// process. A file system may have no locks.
-func hold(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+// hold locks a file that is being written, so that no other run takes it for one that was left. One that did so before
+// removes it; then the error is fs.ErrNotExist. The lock ends with the process. A file system may have no locks.
+func hold(f *os.File) error {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return &fs.PathError{Op: "lock", Path: f.Name(), Err: syscall.ENOENT}
+	}
+	_, err := os.Lstat(f.Name())
+	return err
+}
 
 // rename gives a file its name and closes it. It is locked until then.
 func rename(f *os.File, name string) error {

@@ -7,7 +7,7 @@ import (
 )
 
 // hold does nothing: an open file cannot be removed.
-func hold(*os.File) {}
+func hold(*os.File) error { return nil }
 
 // rename closes a file, as it must before it gets its name.
 func rename(f *os.File, name string) error {

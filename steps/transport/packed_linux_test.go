@@ -1,0 +1,48 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestUnpackInOrder: the folder of the agent is checked when the one above it is closed to others. Who could write
+// there may replace it until then; nothing is unpacked to where a link leads.
+func TestUnpackInOrder(t *testing.T) {
+	p, err := packedSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chmod, err := exec.LookPath("chmod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, bin, elsewhere := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, ".nodejoin", "agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// chmod closes a folder; up to the first one, both are open.
+	shim := writeText(t, filepath.Join(bin, "chmod"), fmt.Sprintf("#!/bin/sh\n[ -L .nodejoin/agent ] || "+
+		"{ rmdir .nodejoin/agent; ln -s %s .nodejoin/agent; }\nexec %s \"$@\"\n", elsewhere, chmod))
+	if err := os.Chmod(shim, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := newAgentFile(Target{OS: "linux"}, "", p.Digest)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", a.unpack(strconv.Itoa(len(p.TGZ))))
+	cmd.Dir, cmd.Stdin = home, bytes.NewReader(p.TGZ)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v, want exit code 1\n%s", err, out)
+	}
+	if at, err := os.Readlink(filepath.Join(home, ".nodejoin", "agent")); at != elsewhere {
+		t.Errorf("the folder was not replaced: %q, %v", at, err)
+	}
+	if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
+		t.Errorf("where the link leads there is %v, %v", list, err)
+	}
+}
