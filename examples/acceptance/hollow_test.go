@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,7 +37,7 @@ type hollow struct {
 	t      *testing.T
 	api    kubernetes.Interface
 	hosts  hollowHosts
-	mirror string // address of the artifacts
+	mirror string // where the artifacts are, as the plan says it
 
 	mu    sync.Mutex
 	calls []hollowCall
@@ -108,7 +109,7 @@ func startHollow(ctx context.Context, t *testing.T, c *controlplane.Cluster, add
 	server := &http.Server{Handler: http.FileServer(http.Dir(standIns(t))), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(l) }() // until it is closed
 	t.Cleanup(func() { server.Close() })
-	h.mirror = "http://" + l.Addr().String()
+	h.mirror = fmt.Sprintf("url = %q", "http://"+l.Addr().String())
 	h.watch(ctx)
 	return h
 }
@@ -178,7 +179,7 @@ func (h *hollow) kubelet(ctx context.Context, c hollowCall) {
 	}
 }
 
-// report writes the Node's status, and makes the Node where it is missing.
+// report writes what a kubelet reports of its Node, and makes the Node where it is missing.
 func (h *hollow) report(ctx context.Context, name string, ready corev1.ConditionStatus) error {
 	nodes := h.api.CoreV1().Nodes()
 	for {
@@ -195,8 +196,10 @@ func (h *hollow) report(ctx context.Context, name string, ready corev1.Condition
 		now := metav1.Now()
 		n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem = "v1.36.3", "linux"
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.10"}}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Hollow",
-			LastHeartbeatTime: now, LastTransitionTime: now}}
+		n.Status.Conditions = append(slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady
+		}), corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, Reason: "Hollow", LastHeartbeatTime: now,
+			LastTransitionTime: now})
 		if _, err = nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			return err
 		}
@@ -301,9 +304,9 @@ func (h *hollow) made() map[string]map[string]int {
 	return out
 }
 
-// plan is the plan of the first hosts: Linux nodes that take artifacts from a mirror. pods is the kubelet's maxPods,
-// away how many Nodes may be out of service.
-func (h *hollow) plan(c *controlplane.Cluster, hosts, pods, away int) (dir string) {
+// head is the plan but for its nodes, which take artifacts from a mirror. away is how many Nodes may be out of
+// service.
+func (h *hollow) head(c *controlplane.Cluster, away int) string {
 	h.t.Helper()
 	var p strings.Builder
 	fmt.Fprintf(&p, `cluster "hollow" {
@@ -318,7 +321,7 @@ func (h *hollow) plan(c *controlplane.Cluster, hosts, pods, away int) (dir strin
 }
 runtime "containerd" { version = "2.2.1" }
 network "none" { ready = true }
-mirror { url = %q }
+mirror { %s }
 rollout {
   max_unavailable = %d
   max_failures    = 3
@@ -336,7 +339,15 @@ rollout {
 		}
 		p.WriteString("}\n")
 	}
-	p.WriteString("locals { ports = {\n")
+	return p.String()
+}
+
+// plan is the plan of the first hosts, Linux nodes. pods is the kubelet's maxPods, away how many Nodes may be out of
+// service.
+func (h *hollow) plan(c *controlplane.Cluster, hosts, pods, away int) (dir string) {
+	h.t.Helper()
+	var p strings.Builder
+	p.WriteString(h.head(c, away) + "locals { ports = {\n")
 	for _, host := range h.hosts.Hosts[:hosts] {
 		fmt.Fprintf(&p, "  %q = %d\n", host.Name, host.Port)
 	}

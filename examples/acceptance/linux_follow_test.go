@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +26,7 @@ type releaseServer struct {
 	ca   *registryCA
 	addr string
 	stop func()
+	cut  atomic.Bool // it breaks off in the middle of a bundle
 }
 
 const (
@@ -154,7 +158,7 @@ func (p *releaseServer) serve(at string) {
 		p.t.Fatal(err)
 	}
 	p.addr = l.Addr().String()
-	s := &http.Server{Handler: http.FileServer(http.Dir(p.dir)), ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: http.HandlerFunc(p.answer), ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -164,6 +168,27 @@ func (p *releaseServer) serve(at string) {
 		_ = s.Close()
 		<-done
 	}
+}
+
+func (p *releaseServer) answer(w http.ResponseWriter, r *http.Request) {
+	if !p.cut.Load() || !strings.HasSuffix(r.URL.Path, ".tar") {
+		http.FileServer(http.Dir(p.dir)).ServeHTTP(w, r)
+		return
+	}
+	f, err := os.Open(filepath.Join(p.dir, filepath.Base(r.URL.Path)))
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
+	_, _ = io.CopyN(w, f, min(info.Size()/2, 1<<20)) // the client may have gone
+	panic(http.ErrAbortHandler)
 }
 
 // plan writes the plan of a release, whose name is a label of the Node. Another interval restarts nodejoin-node.

@@ -75,9 +75,7 @@ func (p *publisher) publish(ctx context.Context, args []string, serial int) {
 	made := filepath.Join(p.t.TempDir(), "site.tar")
 	for _, call := range [][]string{append([]string{"lock"}, args...), append([]string{"bundle", "--no-images", "-o",
 		made, "--sign", filepath.Join(p.keys, "user"), "--serial", fmt.Sprint(serial)}, args...)} {
-		if out, code := released(p.t).output(ctx, p.t, call...); code != 0 {
-			p.t.Fatalf("%s: exit code %d\n%s", call, code, out)
-		}
+		released(p.t).must(ctx, p.t, call...)
 	}
 	for _, name := range []string{made, made + ".release"} {
 		if err := os.Rename(name, filepath.Join(p.dir, filepath.Base(name))); err != nil {
