@@ -41,9 +41,9 @@ func TestLogsUnderWine(t *testing.T) {
 	testUnderWine(t, "node", "./steps/node", "-test.run=^(TestCutLog|TestReplacedProgram$)")
 }
 
-// TestFollowerUnderWine: a login that others may read is refused.
+// TestFollowerUnderWine: a login that others may read, and files of trust that others may write, are refused.
 func TestFollowerUnderWine(t *testing.T) {
-	testUnderWine(t, "pull", "./cmd/nodejoin/internal/pull", "-test.run=^TestFollowLogin$")
+	testUnderWine(t, "pull", "./cmd/nodejoin/internal/pull", "-test.run=^(TestFollowLogin|TestFollowOpenTrust)$")
 }
 
 // TestControllerUnderWine: nodejoin on Windows uses keys of the ssh-agent.

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nodejoin/cmd/nodejoin/internal/firstboot"
 	"nodejoin/plan/signature"
 	"nodejoin/plan/signature/signaturetest"
 )
@@ -285,6 +287,10 @@ func TestFollowOpenTrust(t *testing.T) {
 	s.publish(1, "first")
 	n := s.node("n")
 	n.file.Sigstore = trustFile(t, signaturetest.New().Root(), trustsSigner)
+	n.applies = func(context.Context, []string) (int, firstboot.Outcome) {
+		t.Error("it was applied")
+		return exitFailed, firstboot.Failed
+	}
 	for _, at := range []string{n.Path, s.keys, n.file.Sigstore, filepath.Join(filepath.Dir(n.file.Sigstore),
 		"trusted_root.json")} {
 		for why := range openFile(t, at) {
