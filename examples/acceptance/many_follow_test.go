@@ -145,7 +145,7 @@ func (f *followers) wantOnce(ctx context.Context, release string) {
 	}
 	most, taken := f.atOnce()
 	f.t.Logf("%d Nodes were out of service at once at most, %d times one was taken out", most, taken)
-	if most > followersOut || most < 2 || taken != len(f.names) {
+	if most > followersOut || taken != len(f.names) {
 		f.t.Errorf("%d Nodes were out of service at once, of %d allowed; %d times one was taken out, of %d nodes", most,
 			followersOut, taken, len(f.names))
 	}

@@ -47,7 +47,7 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
 		x.remember(ctx, req, s, values, &r)
-		if r.Err != nil || !x.changesNext(req.Steps[i+1:]) {
+		if r.Err != nil || x.gate(s) || !x.changesNext(req.Steps[i+1:]) {
 			r.Err = x.saveDue(r.Err)
 		}
 		for k, v := range r.Outputs {
@@ -97,20 +97,29 @@ func (x *Executor) saveLate(ctx context.Context) {
 	x.late.due = func() error { return x.record.Save(context.WithoutCancel(ctx), x.host, x.facts) }
 }
 
-// saveDue saves the record if that is due. It returns the error that there is already, else that of the save.
+// saveDue saves the record if that is due. It returns the error that there is already, else that of the save, which
+// ends the request. The next one, such as the rollback that makes room on a full disk, need not wait for it.
 func (x *Executor) saveDue(already *steps.Error) *steps.Error {
-	if err := x.late.save(); err != nil && already == nil {
+	err := x.late.save()
+	x.late.due = nil
+	if err != nil && already == nil {
 		return steps.AsError(err)
 	}
 	return already
 }
 
-// changesNext reports whether the first of the steps is one that changes something, rather than one that may wait for
+// changesNext reports whether the first of the steps changes something at once; false for one that may wait for
 // minutes.
 func (x *Executor) changesNext(list []steps.Spec) bool {
 	if len(list) == 0 {
 		return false
 	}
 	kind, _ := x.kinds.Lookup(list[0].Kind)
-	return !kind.Waits && kind.Gate == nil
+	return !kind.Waits && !x.gate(list[0])
+}
+
+// gate reports whether a step restarts what runs before it opens.
+func (x *Executor) gate(s steps.Spec) bool {
+	kind, _ := x.kinds.Lookup(s.Kind)
+	return kind.Gate != nil
 }

@@ -168,7 +168,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(rec.Digests, x.record.Digests)
-	x.record = rec
+	x.record, x.late.due = rec, nil
 	return nil
 }
 

@@ -1,8 +1,8 @@
 package executor
 
-// lateRecord is a save of the record that is due before the next call that changes the machine: what the end of a step
-// notes and what the next one claims is one save. A run that dies between the two has changed nothing in between, so
-// that it looks as if it had died before the first.
+// lateRecord is a save of the record that is due before the next call that changes the machine: the end of a step and
+// the claims of the next one are saved together. A run that dies between the two has changed nothing in between, so it
+// looks as if it had died before the first. It is not safe for concurrent use.
 type lateRecord struct {
 	due func() error // nil = the record is saved
 }

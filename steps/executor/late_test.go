@@ -3,6 +3,7 @@ package executor_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -100,5 +101,32 @@ func TestRecordNotSaved(t *testing.T) {
 		if _, err := h.Stat(t.Context(), "/srv/b"); (err == nil) != (fails == 3) {
 			t.Errorf("save %d fails, and /srv/b: %v", fails, err)
 		}
+	}
+}
+
+// TestRollbackWithoutRoom: where the record cannot be saved, the rollback of the failed run still removes what the run
+// has made.
+func TestRollbackWithoutRoom(t *testing.T) {
+	full := errors.New("no room")
+	h := stepstest.OpenHost(t, "linux")
+	facts, err := h.Facts(t.Context())
+	stepstest.Must(t, err)
+	saves := 0
+	x := executor.NewExecutor(kinds.Catalog(), host.Around(h, func(_, subject string, call func() error) error {
+		if subject == record.Path(facts) {
+			if saves++; saves >= 2 {
+				return full
+			}
+		}
+		return call()
+	}), nil, func(event.Event) {})
+	reply, err := x.Apply(t.Context(), executor.Request{Node: "n", Snapshot: &executor.NodeBefore{}, Steps: []steps.Spec{
+		stepstest.Spec("file", "a", kinds.File{Path: "/srv/a", Content: "x"})}})
+	if err != nil || reply.Failed != "a" {
+		t.Fatalf("%+v, %v; want that the step fails", reply, err)
+	}
+	_, err = x.Rollback(t.Context(), executor.RollbackRequest{Node: "n"})
+	if _, there := h.Stat(t.Context(), "/srv/a"); !errors.Is(there, fs.ErrNotExist) {
+		t.Errorf("after the rollback /srv/a: %v (rollback: %v)", there, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestUnpackInOrder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, ".nodejoin", "agent"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// chmod closes a folder; up to the first one, both are open.
+	// The shim replaces the folder before the first chmod, which closes it.
 	shim := writeText(t, filepath.Join(bin, "chmod"), fmt.Sprintf("#!/bin/sh\n[ -L .nodejoin/agent ] || "+
 		"{ rmdir .nodejoin/agent; ln -s %s .nodejoin/agent; }\nexec %s \"$@\"\n", elsewhere, chmod))
 	if err := os.Chmod(shim, 0o700); err != nil {

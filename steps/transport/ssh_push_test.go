@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func TestBrokenAgentIsReplaced(t *testing.T) {
 			conn := m.dial(t, m.config(m.addr))
 			_, err = Do(t.Context(), conn, wire.Check, directories(t.TempDir(), 1), nil)
 			_ = conn.Close() // a check leaves nothing
-			if _, noted := os.Stat(path + ".sum"); err != nil || noted != nil {
+			if _, noted := os.Stat(path + ".sum"); err != nil || noted != nil && runtime.GOOS == "linux" {
 				t.Fatalf("the whole agent: %v, %v", err, noted)
 			}
 			if err := errors.Join(os.WriteFile(path+".x", breakIt(b), 0o700), os.Rename(path+".x", path)); err != nil {

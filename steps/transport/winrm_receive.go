@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// Each program has one message under way, so that their number makes up for a long round trip: one more for each 4
-	// ms, which is what a message takes at 1 Gbit/s. What is under way to all of them is within wire.InFlight, and they
-	// are far below the 25 to 30 shells that WinRM gives a user (winrm/config/winrs).
+	// Each program has one message under way, so that their number makes up for a long round trip: one more for each
+	// 4 ms, which is what a message takes at 1 Gbit/s. What is under way to all of them is within wire.InFlight, unless
+	// one stalls; then what a cut leaves is no beginning of the artifact, and all of it is sent again. They are far
+	// below the 25 to 30 shells that WinRM gives a user (winrm/config/winrs).
 	leastReceivers = 3
 	mostReceivers  = 10
 	partTime       = 4 * time.Millisecond
 	// fewParts is from how many parts on an artifact goes to programs of its own, and partsEach how many parts each of
-	// them has to get: to start and to end one takes more round trips than that.
+	// them has to get: starting and ending one costs more round trips than that.
 	fewParts  = 8
 	partsEach = 4
 )

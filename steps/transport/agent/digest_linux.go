@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,37 +22,42 @@ const digestSuffix = ".sum"
 // Digest is the sha256 of the agent's program, in hex. To compute it takes most of the agent's start, so it is done
 // once after each boot: a file beside the program notes it, with what the kernel says of the program. Whoever writes
 // to a program, or puts another in its place, changes that, and until the next boot the kernel has the content that
-// was read. The digest finds an agent that is not whole or is another one; a lie of the machine is not found by it.
+// was read. The digest finds an agent that is not whole or is another one; it does not detect a machine that lies.
 // Where root runs the program of another user, owner, there is no note.
 func Digest(program string, owner int) (string, error) {
-	state := programState(program)
+	state, changed := programState(program)
 	if owner != 0 || state == "" {
 		return supervise.Digest(program)
 	}
 	if digest := notedDigest(program, state); digest != "" {
 		return digest, nil
 	}
+	settled := time.Since(changed) > tick
 	digest, err := supervise.Digest(program)
-	if err == nil && programState(program) == state {
+	if now, _ := programState(program); err == nil && settled && now == state {
 		_ = noteDigest(program, state, digest) // else the next start computes it, too
 	}
 	return digest, err
 }
 
+// tick is longer than the steps in which the kernel's time of a change goes on: before Linux 6.13 up to 10 ms
+// (CONFIG_HZ=100). What was changed within it may change again and look the same.
+const tick = 20 * time.Millisecond
+
 // bootID names the boot of the machine (random(4)).
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// programState is what changes with the content of a program, on one line; "" = that is not known, or it is not the
-// caller's own.
-func programState(program string) string {
+// programState is what changes with the content of a program, on one line, and when that last was; "" = that is not
+// known, or it is not the caller's own.
+func programState(program string) (state string, changed time.Time) {
 	boot, err := os.ReadFile(bootID)
 	var st unix.Stat_t
 	if err != nil || unix.Lstat(program, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG ||
 		int(st.Uid) != os.Geteuid() {
-		return ""
+		return "", changed
 	}
 	return fmt.Sprintf("%s %d %d %d %d.%09d %d.%09d", bytes.TrimSpace(boot), st.Dev, st.Ino, st.Size,
-		st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec)
+		st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec), time.Unix(st.Ctim.Unix())
 }
 
 // digestLine is the content of the file.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,6 +36,9 @@ func TestDigestNoted(t *testing.T) {
 	}
 	have := func(what, want string) {
 		t.Helper()
+		if _, changed := programState(program); !changed.IsZero() {
+			time.Sleep(time.Until(changed.Add(2 * tick))) // what was changed just now is not noted
+		}
 		if have, err := Digest(program, 0); err != nil || have != want {
 			t.Errorf("%s: %s, %v, want %s", what, have, err, want)
 		}
@@ -47,6 +51,12 @@ func TestDigestNoted(t *testing.T) {
 	}
 
 	write(program, content)
+	if digest, err := Digest(program, 0); err != nil || digest != of(content) {
+		t.Errorf("just written: %s, %v", digest, err)
+	}
+	if _, err := os.Lstat(note); err == nil && time.Since(written(t, program)) < tick {
+		t.Error("the digest of a program that was just written is noted")
+	}
 	have("the first start", of(content))
 	// The noted digest is believed, which shows that the program is not read again.
 	other := of("noted")
@@ -129,6 +139,13 @@ func TestDigestNoted(t *testing.T) {
 	if have, err := Digest(program, 1000); err != nil || have != of(content) {
 		t.Errorf("another owner, with a note: %s, %v", have, err)
 	}
+}
+
+// written is when a program was changed last.
+func written(t *testing.T, program string) time.Time {
+	t.Helper()
+	_, changed := programState(program)
+	return changed
 }
 
 // A folder without room, or that may not be written to, is no reason not to start.

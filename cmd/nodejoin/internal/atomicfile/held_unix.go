@@ -33,7 +33,11 @@ func link(f *os.File, name string) error {
 	if err := os.Link(f.Name(), name); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(f.Name()), f.Close())
+	err := os.Remove(f.Name())
+	if errors.Is(err, fs.ErrNotExist) { // another run took it for one that was left
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // leftoverAge is when a file was left by a run that was killed, where a file system has no locks.
