@@ -105,7 +105,7 @@ func (f *followers) readJSON(file string, to any) {
 // must end with an exit code.
 func (f *followers) runs(ctx context.Context, what string, code int, args map[string][]string) {
 	f.t.Helper()
-	program, began := released(f.t), time.Now()
+	own, began := released(f.t), time.Now()
 	env := append(environment(f.t), "SSL_CERT_FILE="+f.server.ca.file("ca.pem"), "SSL_CERT_DIR=/dev/null")
 	var mu sync.Mutex
 	var used time.Duration
@@ -113,7 +113,7 @@ func (f *followers) runs(ctx context.Context, what string, code int, args map[st
 	var all sync.WaitGroup
 	for home, args := range args {
 		all.Go(func() {
-			cmd := program.command(ctx, f.t, args...)
+			cmd := own.command(ctx, f.t, args...)
 			cmd.Dir, cmd.Env = f.dir, append(slices.Clone(env), "HOME="+filepath.Join(f.dir, home+".home"))
 			out, err := cmd.CombinedOutput()
 			mu.Lock()

@@ -64,9 +64,9 @@ func (x *Executor) forget() { x.decoded = nil }
 // only; emit must not block for long.
 func NewExecutor(kinds steps.Catalog, h host.Host, a steps.Artifacts, emit func(event.Event)) *Executor {
 	x := &Executor{kinds: kinds, artifacts: a, emit: emit, undos: steps.UndosOf(kinds)}
-	x.host = host.Around(h, func(_, subject string, call func() error) error {
+	x.host = host.Intercept(h, func(_, subject string) error {
 		x.mutations.Add(1)
-		return x.late.around(subject == record.Path(x.facts), call)
+		return x.late.before(subject == record.Path(x.facts))
 	})
 	return x
 }

@@ -7,18 +7,14 @@ type lateRecord struct {
 	due func() error // nil = the record is saved
 }
 
-// around makes a call that changes the machine, after the save that is due. saves: the call itself writes the record.
-func (l *lateRecord) around(saves bool, call func() error) error {
-	if !saves {
-		if err := l.save(); err != nil {
-			return err
-		}
-	}
-	err := call()
-	if saves && err == nil {
+// before is called ahead of each call that changes the machine. saves: the call writes the record; where it fails,
+// so does what asked for it, and nothing is due.
+func (l *lateRecord) before(saves bool) error {
+	if saves {
 		l.due = nil
+		return nil
 	}
-	return err
+	return l.save()
 }
 
 // save saves the record if that is due.
