@@ -91,7 +91,7 @@ var notRun = map[string]string{
 	"go test ./examples/bench -run '^$' -bench Fleet -benchtime 1x": "measures for minutes",
 	"NODEJOIN_FLEET_HOSTS=1000 ./examples/acceptance/run.sh -v -timeout 3h -run TestFleetOfThousand .": "needs the " +
 		"components, and takes an hour",
-	"go test ./steps/transport -run '^$' -bench Stage -benchtime 2x": "measures for minutes",
+	"go test ./steps/transport -run '^$' -bench Stage -benchtime 7x": "measures for minutes",
 	"go test ./plan -run '^$' -bench Compile -benchtime 1x":          "measures for a minute",
 	"go test ./...":                       "[.ci/run], by gotestsum, which runs what fails once more",
 	"./examples/acceptance/run.sh":        "[.ci/run]",

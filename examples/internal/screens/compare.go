@@ -25,7 +25,8 @@ var (
 		{regexp.MustCompile(`(<(c2|d)> BAR <>\s*)+`), "BAR "}, // of a picture: the full part, the empty part, or both
 		{regexp.MustCompile(`[\d.]+ kB/`), "SOME/"},
 		{regexp.MustCompile(`\b127\.0\.0\.1:\d+`), "ADDRESS"},
-		{regexp.MustCompile(`.{0,8}\.\.\. `), "... "}, // cut off where a time begins
+		{regexp.MustCompile(`.{0,8}\.\.\. `), "... "},    // cut off where a time begins
+		{regexp.MustCompile(`C:\\monitoring +`), "... "}, // which a short time leaves room for
 	}
 	// machine is who holds a lock. It wraps where it is longer.
 	machine = regexp.MustCompile(`by \S+ on \S+ \(process \d+\)`)
