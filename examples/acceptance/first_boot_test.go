@@ -2,8 +2,14 @@ package acceptance_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,8 +47,9 @@ cloud_final_modules: [scripts-per-boot]
 
 // TestFirstBoot: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the machine. On
 // each the real cloud-init reads its user data, and nobody logs in to it. It fetches nodejoin and the bundle, and
-// joins with the rights of its account and with keys of its own. Nothing secret is left on the machine, and its tokens
-// are good for nothing. The controller then finds nothing to do, and a leave removes the accounts.
+// joins with the rights of its account and with keys of its own. Nothing secret is left on the machine, its certificate
+// is good for its own Node only, and its token for nothing. The controller then finds nothing to do, and a leave
+// removes the accounts.
 func TestFirstBoot(t *testing.T) {
 	if _, err := exec.LookPath("cloud-init"); err != nil {
 		t.Skipf("no cloud-init (.ci/programs installs it): %v", err)
@@ -98,7 +107,8 @@ func (b *linuxBed) userData() string { return filepath.Join(b.dir, "user-data") 
 // wantFirstBoot has the machine join by user data alone.
 func (b *linuxBed) wantFirstBoot(ctx context.Context) {
 	b.t.Helper()
-	token, account := b.wantAccess(ctx, b.userData())
+	own, account := b.wantAccess(ctx, b.userData())
+	b.wantOwnNode(ctx, own)
 	out := b.cloudInit(ctx, b.userData())
 	noSecret(b.t, "cloud-init", []byte(out))
 	if !strings.Contains(out, "ok kubelet ") || inImage.MatchString(out) {
@@ -110,9 +120,53 @@ func (b *linuxBed) wantFirstBoot(ctx context.Context) {
 			b.t.Errorf("%s is still there: %v", name, err)
 		}
 	}
-	for what, secret := range map[string]string{"bootstrap token": token, "token of the account": account} {
-		until(ctx, b.t, "the end of the "+what, func() error { return b.refused(ctx, secret) })
+	keyOf(own).wantNowhere(ctx, b.t, b.machine)
+	until(ctx, b.t, "the end of the account's token", func() error { return b.refused(ctx, account) })
+}
+
+// keyOf are traces of a private key, as PEM and in a kubeconfig.
+func keyOf(own string) traces {
+	key := own[strings.Index(own, "-----BEGIN EC"):]
+	return traces{strings.Split(key, "\n")[1], base64.StdEncoding.EncodeToString([]byte(key))}
+}
+
+// wantOwnNode checks whom the certificate of user data is good for: the node itself.
+func (b *linuxBed) wantOwnNode(ctx context.Context, own string) {
+	b.t.Helper()
+	c, err := kubernetes.NewForConfig(&rest.Config{Host: b.cluster.URL, TLSClientConfig: rest.TLSClientConfig{
+		CAData: b.cluster.CA, CertData: []byte(own), KeyData: []byte(own)}})
+	if err != nil {
+		b.t.Fatal(err)
 	}
+	who, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	if err != nil || who.Status.UserInfo.Username != "system:node:"+b.name {
+		b.t.Errorf("%v: the certificate is of %s", err, who.Status.UserInfo.Username)
+	}
+	requests := c.CertificatesV1().CertificateSigningRequests()
+	_, err = requests.Create(ctx, clientRequest(b.t, "other"), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		b.t.Errorf("it requests a certificate of another Node: %v", err)
+	}
+}
+
+// clientRequest is what a kubelet requests when it joins.
+func clientRequest(t *testing.T, node string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{
+		CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}}}
 }
 
 // serve offers the files of a folder to the machine.
@@ -141,25 +195,12 @@ func serveFolder(ctx context.Context, t *testing.T, address, dir string) (from s
 	return "http://" + l.Addr().String()
 }
 
-// wantAccess reads the tokens of user data, and checks what the account may do: nothing that is not the node's own.
-func (b *linuxBed) wantAccess(ctx context.Context, data string) (token, account string) {
+// wantAccess reads what user data has, the certificate with its key and the account's token, and checks what the
+// account may do: nothing that is not the node's own.
+func (b *linuxBed) wantAccess(ctx context.Context, data string) (own, account string) {
 	b.t.Helper()
-	text, err := os.ReadFile(data)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var config struct {
-		WriteFiles []struct{ Content string } `json:"write_files"`
-	}
 	var join struct{ Token, Account string }
-	if err := yaml.Unmarshal(text, &config); err != nil || len(config.WriteFiles) != 2 {
-		b.t.Fatalf("%v\n%s", err, text)
-	}
-	raw, err := base64.StdEncoding.DecodeString(config.WriteFiles[0].Content)
-	if err == nil {
-		err = json.Unmarshal(raw, &join)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b.firstBootFile(data), &join); err != nil {
 		b.t.Fatal(err)
 	}
 	c := b.as(join.Account)
@@ -174,7 +215,28 @@ func (b *linuxBed) wantAccess(ctx context.Context, data string) (token, account 
 			b.t.Errorf("the account may %s: %v", what, err)
 		}
 	}
-	return join.Token, join.Account
+	_, own, _ = strings.Cut(join.Token, ".")
+	return own, join.Account
+}
+
+// firstBootFile is what nodejoin reads at a first boot, from user data for cloud-init.
+func (b *linuxBed) firstBootFile(data string) []byte {
+	b.t.Helper()
+	text, err := os.ReadFile(data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var config struct {
+		WriteFiles []struct{ Content string } `json:"write_files"`
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil || len(config.WriteFiles) != 2 {
+		b.t.Fatalf("%v\n%s", err, text)
+	}
+	raw, err := base64.StdEncoding.DecodeString(config.WriteFiles[0].Content)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return raw
 }
 
 // as is the cluster's client with a token.

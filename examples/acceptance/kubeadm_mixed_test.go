@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // TestMixedKubeadm: the real kubeadm init makes a cluster, and the real kubeadm joins a Linux machine, whose services
 // systemd runs, and a Windows machine under Wine to it by one plan. After a leave nothing of kubeadm's is on the Linux
-// machine.
+// machine, which then joins by user data.
 func TestMixedKubeadm(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
@@ -56,6 +57,35 @@ func TestMixedKubeadm(t *testing.T) {
 		b.machine.Path("/var/lib/nodejoin/record.json"):    b.machine.Path("/var/lib/nodejoin/kubeadm.log"),
 		w.host.Path(`C:\ProgramData\nodejoin\record.json`): w.host.Path(`C:\var\log\kubelet\kubeadm.log`)})
 	b.wantLeft(ctx, args, before)
+	b.joinsByUserData(ctx, writePlan(t, strings.Replace(head, token, kubeadm, 1), b.linuxHost()))
+}
+
+// joinsByUserData: kubeadm joins the machine with the certificate of user data, which is gone from it afterwards.
+func (b *linuxBed) joinsByUserData(ctx context.Context, args []string) {
+	b.t.Helper()
+	const site = "/opt/nodejoin-site"
+	program := filepath.Base(string(released(b.t)))
+	text, err := os.ReadFile(string(released(b.t)))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.write(site+"/"+program, text)
+	if err := os.Chmod(b.machine.Path(site+"/"+program), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	bundle := b.machine.Path(site + "/site.tar")
+	released(b.t).must(ctx, b.t, append([]string{"lock"}, args...)...)
+	released(b.t).must(ctx, b.t, append([]string{"bundle", "--no-images", "-o", bundle}, args...)...)
+	released(b.t).must(ctx, b.t, "user-data", bundle, b.name, "--for", "cloud-init", "--from", site, "-o", b.userData())
+	own, _ := b.wantAccess(ctx, b.userData())
+	b.wantOwnNode(ctx, own)
+	b.write(site+"/join.json", b.firstBootFile(b.userData()))
+	out, err := b.machine.Run(ctx, site+"/"+program, "first-boot", site+"/join.json")
+	if noSecret(b.t, "the first boot", []byte(out)); err != nil || !strings.Contains(out, "ok kubeadm_join ") {
+		b.t.Fatalf("%v\n%s", err, tail(out))
+	}
+	b.wantLinuxNode(ctx, "systemd")
+	keyOf(own).wantNowhere(ctx, b.t, b.machine)
 }
 
 // wantUpgradedByKubeadm: kubeadm upgrade node runs on machines whose records, like those of an older nodejoin, do not

@@ -9,6 +9,9 @@ import (
 	"nodejoin/steps/kube"
 )
 
+// JoinToken is the output with what a kubelet gets its certificate by.
+const JoinToken = "join_token.token"
+
 // bootstrapToken mints a token for the step needed.
 func (b *build) bootstrapToken(needed string, after ...string) {
 	join := &kinds.BootstrapToken{}

@@ -26,7 +26,7 @@ func (b *build) kubeadmJoin(args *kinds.KubeadmJoin, after ...string) {
 	if b.kubernetes.JoinConfigV1Beta4 {
 		args.ConfigVersion = "v1beta4"
 	}
-	args.Server, args.CA, args.Token = b.in.APIServer, steps.Ref("cluster.ca"), steps.Ref("join_token.token")
+	args.Server, args.CA, args.Token = b.in.APIServer, steps.Ref("cluster.ca"), steps.Ref(JoinToken)
 	args.Ignore, args.Version = b.in.Join.IgnorePreflightErrors, b.in.Kubernetes
 	b.nameFree("kubeadm_join")
 	b.bootstrapToken("kubeadm_join", after...)

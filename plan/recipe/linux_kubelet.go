@@ -42,7 +42,7 @@ func (b *build) linCredentials() {
 	b.bootstrapToken("bootstrap_kubeconfig", "containerd_ready", "kubelet_config", "kubernetes_node")
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: linBootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: linKubeletConf, Services: []string{"kubelet"},
+		Token: steps.Ref(JoinToken), Unless: linKubeletConf, Services: []string{"kubelet"},
 		Backup: []string{linKubeletConf, linKubeletPKI + "/kubelet-client-current.pem"},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 }

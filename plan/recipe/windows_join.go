@@ -34,7 +34,7 @@ func (b *build) winJoin() (ready []string) {
 	b.bootstrapToken("bootstrap_kubeconfig", b.runtime.ready, "kubelet_config", "kubernetes_node")
 	b.add("bootstrap_kubeconfig", "kubeconfig", "Bootstrap kubeconfig", &kinds.Kubeconfig{
 		Path: bootstrapConf, Server: b.in.APIServer, CA: steps.Ref("cluster.ca"), User: "tls-bootstrap-token-user",
-		Token: steps.Ref("join_token.token"), Unless: kubeletConf,
+		Token: steps.Ref(JoinToken), Unless: kubeletConf,
 		Services: []string{"kubelet"}, Backup: []string{kubeletConf, winKubeletPKI + `\kubelet-client-current.pem`},
 	}, "join_token", "kubernetes_dir", "kubelet_pki_dir")
 	return []string{"bootstrap_kubeconfig"}

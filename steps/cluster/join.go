@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,22 +39,28 @@ var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 // MintToken creates a token that can authenticate, and nothing else (no signing of cluster-info: the node
 // gets the CA).
 func (k *client) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
-	what := "creating a bootstrap token for " + node
 	if ttl <= 0 {
-		return kube.BootstrapToken{}, fmt.Errorf("%s: its lifetime is %s", what, ttl)
+		return kube.BootstrapToken{}, fmt.Errorf("creating a bootstrap token for %s: its lifetime is %s", node, ttl)
 	}
+	return k.tokenFor(ctx, node, kube.BootstrapToken{Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)})
+}
+
+// tokenFor creates the Secret of t, with an id and a secret. With t.Certificate its secret is not known to anybody, and
+// good for nothing.
+func (k *client) tokenFor(ctx context.Context, node string, t kube.BootstrapToken) (kube.BootstrapToken, error) {
+	what := "creating a bootstrap token for " + node
 	var err error
 	for range 5 { // an id that is taken is drawn again
-		t := kube.BootstrapToken{ID: randomText(6), Secret: randomText(16),
-			Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+		t.ID, t.Secret = randomText(6), randomText(16)
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + t.ID, Namespace: tokenNamespace,
 				Labels: map[string]string{nodeLabel: labelValue(node)}},
 			Type: tokenType,
 			StringData: map[string]string{
 				"token-id": t.ID, "token-secret": t.Secret, "expiration": t.Expires.Format(time.RFC3339),
-				"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "false",
-				"auth-extra-groups": bootstrapGroup, "description": "nodejoin: join of " + node,
+				"usage-bootstrap-authentication": strconv.FormatBool(t.Certificate == ""),
+				"usage-bootstrap-signing":        "false",
+				"auth-extra-groups":              bootstrapGroup, "description": "nodejoin: join of " + node,
 			},
 		}
 		_, err = k.core.Secrets(tokenNamespace).Create(ctx, secret, metav1.CreateOptions{FieldManager: k.manager})

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodejoin/steps/kube"
@@ -57,20 +59,28 @@ func servingRequestOf(q certificatesv1.CertificateSigningRequest) kube.ServingRe
 // ApproveRequest adds the condition Approved. A request is immutable, so the one that was checked is the one
 // that is approved.
 func (k *client) ApproveRequest(ctx context.Context, name string) error {
-	what := "approving the certificate request " + name
-	requests := k.certs.CertificateSigningRequests()
-	q, err := requests.Get(ctx, name, metav1.GetOptions{})
+	q, err := k.certs.CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return k.fail(ctx, what, err)
+		return k.fail(ctx, "approving the certificate request "+name, err)
 	}
 	if slices.ContainsFunc(q.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
 		return c.Type == certificatesv1.CertificateApproved
 	}) {
 		return nil
 	}
+	return k.approve(ctx, q, "It requests the names and addresses of the node that nodejoin joined.")
+}
+
+// approve adds the condition Approved to a request as it was read. If somebody else has changed it since, the error is
+// kube.ErrChanged.
+func (k *client) approve(ctx context.Context, q *certificatesv1.CertificateSigningRequest, why string) error {
+	what := "approving the certificate request " + q.Name
 	q.Status.Conditions = append(q.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodejoinApproved",
-		Message: "It requests the names and addresses of the node that nodejoin joined."})
-	_, err = k.certs.UpdateApproval(ctx, q, metav1.UpdateOptions{FieldManager: k.manager})
+		Message: why})
+	_, err := k.certs.UpdateApproval(ctx, q, metav1.UpdateOptions{FieldManager: k.manager})
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("%s: %w", what, kube.ErrChanged)
+	}
 	return k.fail(ctx, what, err)
 }

@@ -174,11 +174,15 @@ func requestCondition(node string, requests []kube.SigningRequest) condition {
 		return condition{observed: fmt.Sprintf("the certificate request %s was denied%s", q.Name, suffix(q.Message)),
 			remedy: fmt.Sprintf("find out who denied it; then `kubectl delete csr %s` and apply again", q.Name)}
 	case !q.Approved:
+		role, group := "nodeclient", "system:bootstrappers:kubeadm:default-node-token"
+		if q.Requestor == "system:node:"+node {
+			role, group = "selfnodeclient", "system:nodes"
+		}
 		return condition{observed: fmt.Sprintf("the certificate request %s of %s is pending; nobody approves it", q.Name,
 			q.Requestor),
 			remedy: fmt.Sprintf("approve it with `kubectl certificate approve %s`, or let the cluster do it: bind the "+
-				"ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group "+
-				"system:bootstrappers:kubeadm:default-node-token", q.Name)}
+				"ClusterRole system:certificates.k8s.io:certificatesigningrequests:%s to the group %s", q.Name, role,
+				group)}
 	case !q.Issued:
 		return condition{observed: fmt.Sprintf(
 			"the certificate request %s is approved, but no certificate was issued%s", q.Name,

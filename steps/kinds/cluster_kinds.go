@@ -83,7 +83,7 @@ func (b *BootstrapToken) Check(ctx context.Context, r kube.Reader, e *steps.Env)
 			Reason: fmt.Sprintf("%d bootstrap %s of this node still there", len(have),
 				plural(len(have), "token is", "tokens are"))}, nil
 	}
-	id, _, _ := strings.Cut(minted, ".")
+	id := kube.ParseBootstrapToken(minted).ID
 	for _, t := range have {
 		if t.ID == id {
 			return steps.Change{}, nil
@@ -113,7 +113,7 @@ func (b *BootstrapToken) Apply(ctx context.Context, a kube.API, e *steps.Env, c 
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Outcome{Outputs: map[string]string{"token": t.ID + "." + t.Secret}, Sensitive: []string{"token"}}, nil
+	return steps.Outcome{Outputs: map[string]string{"token": t.Text()}, Sensitive: []string{"token"}}, nil
 }
 
 // ServiceAccount keeps an account of a node component.

@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"nodejoin/steps/host"
 	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/kube"
 	"nodejoin/steps/preflight"
 	"nodejoin/steps/record"
 	"nodejoin/steps/stepstest"
@@ -308,7 +310,17 @@ func TestKubeconfigWithoutToken(t *testing.T) {
 }
 
 func TestTokensAreNeverShown(t *testing.T) {
-	const secret = "abcdef.0123456789abcdef"
+	neverShown(t, "abcdef.0123456789abcdef", "abcdef.0123456789abcdef")
+	own := kube.ParseBootstrapToken(certificate(t))
+	_, key := own.Pair()
+	lines := strings.Split(string(key), "\n")
+	neverShown(t, own.Text(), lines[1])
+	neverShown(t, own.Text(), base64.StdEncoding.EncodeToString(key)[40:80]) // as a kubeconfig has it
+}
+
+// neverShown: of a secret nothing shows the part.
+func neverShown(t *testing.T, secret, part string) {
+	t.Helper()
 	list := []steps.Spec{stepstest.Spec("kubeconfig", "k",
 		&kinds.Kubeconfig{Path: `C:\k\x.conf`, Server: "https://a:1", CA: stepstest.TestCA(t), User: "u", Token: secret}),
 		stepstest.Spec("file", "f", &kinds.File{Path: `C:\k\s`, Content: secret, Sensitive: true})}
@@ -326,7 +338,7 @@ func TestTokensAreNeverShown(t *testing.T) {
 	again, err := x.Check(t.Context(), executor.Request{Node: "n", Steps: list})
 	stepstest.Must(t, err)
 	all := string(steps.MustArgs([]any{check, reply, again}).JSON()) + shown.String()
-	if strings.Contains(all, secret) {
+	if strings.Contains(all, part) {
 		t.Error("the secret is shown")
 	}
 }

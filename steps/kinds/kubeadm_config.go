@@ -25,7 +25,7 @@ type joinConfiguration struct {
 		File struct {
 			KubeConfigPath string `json:"kubeConfigPath"`
 		} `json:"file"`
-		TLSBootstrapToken string `json:"tlsBootstrapToken"`
+		TLSBootstrapToken string `json:"tlsBootstrapToken,omitempty"`
 	} `json:"discovery"`
 	NodeRegistration struct {
 		Name                  string     `json:"name"`
@@ -35,11 +35,13 @@ type joinConfiguration struct {
 	} `json:"nodeRegistration"`
 }
 
-// discoveryFile is a kubeconfig that says where the API server is and which CA it has.
-func discoveryFile(server, ca string) ([]byte, error) {
+// discoveryFile is a kubeconfig that says where the API server is and which CA it has. by may be empty; with a
+// certificate kubeadm joins by that (kubernetes cmd/kubeadm/app/discovery).
+func discoveryFile(server, ca string, by kubeSecret) ([]byte, error) {
 	// A context must have a user, even one without credentials (client-go clientcmd.Validate).
 	const nobody = "none"
-	d := kubeFile{APIVersion: "v1", Kind: "Config", CurrentContext: clusterName, Users: []kubeUser{{Name: nobody}}}
+	d := kubeFile{APIVersion: "v1", Kind: "Config", CurrentContext: clusterName,
+		Users: []kubeUser{{Name: nobody, User: by}}}
 	cluster := kubeCluster{Name: clusterName}
 	cluster.Cluster.Server, cluster.Cluster.CA = server, []byte(ca)
 	at := kubeContext{Name: clusterName}

@@ -45,7 +45,7 @@ type KubeadmJoin struct {
 	ConfigVersion string   `json:"config_version" choices:"v1beta3,v1beta4"`
 	Server        string   `json:"server" doc:"URL of the API server"`
 	CA            string   `json:"ca" doc:"PEM of the cluster's CA; the API server is trusted by it alone"`
-	Token         string   `json:"token" doc:"bootstrap token"`
+	Token         string   `json:"token" doc:"bootstrap token"` // or a certificate, as kube.BootstrapToken
 	CRISocket     string   `json:"cri_socket" doc:"endpoint of the container runtime"`
 	Kubelet       []string `json:"kubelet" doc:"command of the service kubelet, for where it is not registered yet"`
 	Log           string   `json:"log" doc:"file for what kubeadm prints; it is replaced" path:"true"`
@@ -70,7 +70,7 @@ type kubeadmFiles struct {
 	backups                         string // folder of kubelet settings that an upgrade replaced
 	kubeletConfig, flags, criConfig string // are replaced
 	certificate                     string // of the kubelet, by which it would join nothing
-	join, discovery                 string // ours, with the token; there only while kubeadm runs
+	join, discovery                 string // ours, with token or certificate; there only while kubeadm runs
 }
 
 func (k *KubeadmJoin) files(os string) kubeadmFiles {
@@ -123,7 +123,10 @@ func (k *KubeadmJoin) configFile(os, node string) (path string, text []byte, err
 	if os == "windows" {
 		_, discovery, _ = strings.Cut(discovery, ":")
 	}
-	c.Discovery.File.KubeConfigPath, c.Discovery.TLSBootstrapToken = discovery, k.Token
+	c.Discovery.File.KubeConfigPath = discovery
+	if _, ok := certificateOf(k.Token); !ok {
+		c.Discovery.TLSBootstrapToken = k.Token
+	}
 	n := &c.NodeRegistration
 	n.Name, n.CRISocket, n.Taints, n.IgnorePreflightErrors = node, k.CRISocket, []struct{}{}, k.Ignore
 	text, err = yaml.Marshal(c)
@@ -369,7 +372,8 @@ func (k *KubeadmJoin) write(ctx context.Context, h host.Host, e *steps.Env, f ku
 	if err != nil {
 		return err
 	}
-	discovery, err := discoveryFile(k.Server, k.CA)
+	by, _ := certificateOf(k.Token)
+	discovery, err := discoveryFile(k.Server, k.CA, by)
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,18 @@ var kubeletFolders = []string{`C:\var\log\pods`, `C:\var\log\containers`}
 
 // kubeadmAt is kubeadm with the version of Kubernetes.
 func kubeadmAt(ca, version string) []steps.Spec {
+	return kubeadmWith(ca, func(k *kinds.KubeadmJoin) { k.Version = version })
+}
+
+// kubeadmWith is kubeadm with other arguments of its join.
+func kubeadmWith(ca string, change func(*kinds.KubeadmJoin)) []steps.Spec {
 	list := kubeadm(ca)
 	i := slices.IndexFunc(list, func(s steps.Spec) bool { return s.ID == "join" })
 	var args kinds.KubeadmJoin
 	if err := json.Unmarshal(list[i].Args.JSON(), &args); err != nil {
 		panic(err) // the test's own
 	}
-	args.Version = version
+	change(&args)
 	list[i] = stepstest.Spec("kubeadm_join", "join", &args)
 	return list
 }

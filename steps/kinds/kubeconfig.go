@@ -16,6 +16,7 @@ import (
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
 	"nodejoin/steps/record"
 )
 
@@ -52,7 +53,7 @@ type Kubeconfig struct {
 	Server      string   `json:"server" doc:"URL of the API server"`
 	CA          string   `json:"ca" doc:"PEM of the cluster's CA"`
 	User        string   `json:"user" doc:"name of the user entry"`
-	Token       string   `json:"token,omitempty" doc:"bearer token"`
+	Token       string   `json:"token,omitempty" doc:"bearer token"` // or kube.BootstrapToken
 	TokenFile   string   `json:"token_file,omitempty" doc:"file with the token, instead of token" path:"true"`
 	Unless      string   `json:"unless,omitempty" path:"true"`
 	RenewBefore string   `json:"renew_before,omitempty" doc:"renew the token this long before it ends, default 168h"`
@@ -107,6 +108,11 @@ type kubeSecret struct {
 	KeyFile  string `json:"client-key,omitempty"`
 }
 
+// same compares what is in a file itself.
+func (s kubeSecret) same(o kubeSecret) bool {
+	return s.Token == o.Token && bytes.Equal(s.CertData, o.CertData) && bytes.Equal(s.KeyData, o.KeyData)
+}
+
 type kubeContext struct {
 	Name    string `json:"name"`
 	Context struct {
@@ -149,8 +155,22 @@ func (k *Kubeconfig) render() ([]byte, error) {
 	x := kubeContext{Name: clusterName}
 	x.Context.Cluster, x.Context.User = clusterName, k.User
 	f.Clusters, f.Contexts = []kubeCluster{c}, []kubeContext{x}
-	f.Users = []kubeUser{{Name: k.User, User: kubeSecret{Token: k.Token, File: k.TokenFile}}}
+	f.Users = []kubeUser{{Name: k.User, User: k.secret()}}
 	return yaml.Marshal(f)
+}
+
+// secret is what the user authenticates with.
+func (k *Kubeconfig) secret() kubeSecret {
+	if s, ok := certificateOf(k.Token); ok {
+		return s
+	}
+	return kubeSecret{Token: k.Token, File: k.TokenFile}
+}
+
+// certificateOf is the client certificate in the output of a step bootstrap_token, if it has one.
+func certificateOf(token string) (kubeSecret, bool) {
+	cert, key := kube.ParseBootstrapToken(token).Pair()
+	return kubeSecret{CertData: cert, KeyData: key}, cert != nil
 }
 
 func (k *Kubeconfig) rendered(steps.RenderFor) (steps.Rendering, error) {
@@ -280,7 +300,7 @@ func (k *Kubeconfig) diff(have *host.File, now time.Time, renew time.Duration) s
 		if why := tokenEnds(f.secret.Token, now, renew); why != "" {
 			c.Diffs, c.Reason = append(c.Diffs, token), why
 		}
-	case f.secret.Token != k.Token:
+	case !f.secret.same(k.secret()):
 		c.Diffs = append(c.Diffs, token)
 	}
 	if len(c.Diffs) == 0 {

@@ -2,15 +2,24 @@ package kinds_test
 
 import (
 	"encoding/pem"
+	"strings"
 	"testing"
 	"time"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
 	"nodejoin/steps/kinds"
+	"nodejoin/steps/kube"
 	"nodejoin/steps/preflight"
 	"nodejoin/steps/stepstest"
 )
+
+// certificate is what a node joins with in place of a bootstrap token.
+func certificate(t *testing.T) string {
+	t.Helper()
+	cert, key := stepstest.TestCert(t, "system:node:win-1", time.Hour)
+	return kube.BootstrapToken{ID: "abcdef", Certificate: cert + key}.Text()
+}
 
 // joinScenarios are those of credentials, kubeadm join, gates and the preflight.
 func joinScenarios(t *testing.T) []scenario {
@@ -60,6 +69,16 @@ func joinScenarios(t *testing.T) []scenario {
 		}, list: []steps.Spec{tokenFile}},
 		{name: "bootstrap kubeconfig of a running service", before: bootstrap("aaaaaa.0123456789abcdef"),
 			list: bootstrap("bbbbbb.0123456789abcdef"), verify: runs("worker", "app")},
+		{name: "bootstrap kubeconfig with a certificate", before: bootstrap(certificate(t)),
+			list: bootstrap(certificate(t)), verify: func(t *testing.T, h host.Host) {
+				runs("worker", "app")(t, h)
+				text := stepstest.Text(t, h, `C:\k\boot.conf`)
+				fi, err := h.Stat(t.Context(), `C:\k\boot.conf`)
+				if !strings.Contains(text, "client-key-data") || strings.Contains(text, "token") || err != nil ||
+					fi.Access != host.AccessPrivate {
+					t.Errorf("%+v, %v:\n%s", fi, err, text)
+				}
+			}},
 		{name: "bootstrap kubeconfig, foreign credentials", drift: func(t *testing.T, h host.Host) {
 			stepstest.Put(t, h, `C:\k\kubelet.conf`, "theirs")
 			stepstest.Put(t, h, `C:\k\pki\current.pem`, "theirs too")
@@ -68,6 +87,8 @@ func joinScenarios(t *testing.T) []scenario {
 			holds(`C:\k\pki\current.pem.nodejoin-backup`, "theirs too")(t, h)
 		}},
 		{name: "kubeadm join fresh", before: kubeadm(ca)[:4], list: kubeadm(ca)[4:], verify: joined},
+		{name: "kubeadm join with a certificate", before: kubeadm(ca)[:4],
+			list: kubeadmWith(ca, func(k *kinds.KubeadmJoin) { k.Token = certificate(t) })[4:], verify: joined},
 		{name: "kubeadm join on Linux", os: "linux", before: kubeadmLinux(ca)[:4], list: kubeadmLinux(ca)[4:],
 			verify: joinedLinux},
 		{name: "kubeadm join on Linux, kubelet.conf gone", os: "linux", before: kubeadmLinux(ca),

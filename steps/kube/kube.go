@@ -53,6 +53,10 @@ type API interface {
 	Workloads
 	// MintToken creates a bootstrap token for one node; the secret is labelled with the node's name.
 	MintToken(ctx context.Context, node string, ttl time.Duration) (BootstrapToken, error)
+	// MintCertificate has the cluster sign a client certificate of system:node:<node>, in place of a bootstrap token.
+	// The secret of its ID authenticates nobody: what is bound to it ends with it. Where the cluster would not approve
+	// what a kubelet requests with the certificate, it is an error.
+	MintCertificate(ctx context.Context, node string, ttl time.Duration) (BootstrapToken, error)
 	// RevokeToken deletes a bootstrap token; it is not an error if it is absent.
 	RevokeToken(ctx context.Context, id string) error
 	// ApproveRequest approves a certificate signing request; it is not an error if it is approved already.
@@ -202,13 +206,6 @@ func (l Lease) Taken(want Lease, from string, now time.Time) bool {
 // Live reports whether the Lease has a holder whose time has not run out.
 func (l Lease) Live(now time.Time) bool {
 	return l.Holder != "" && now.Before(l.Renewed.Add(l.Duration))
-}
-
-// BootstrapToken is a bootstrap token of the cluster. Secret is known only if it was just minted.
-type BootstrapToken struct {
-	ID      string
-	Secret  string
-	Expires time.Time
 }
 
 // SigningRequest is a certificate signing request of a kubelet.

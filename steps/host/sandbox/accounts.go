@@ -159,7 +159,7 @@ func (s *clusterState) sign(text string) []byte {
 func (s *clusterState) authenticate(token string, now time.Time) (user string, err error) {
 	if id, secret, ok := strings.Cut(token, "."); ok {
 		if t, known := s.Tokens.get(id); known {
-			if t.Secret != secret || !now.Before(t.Expires) {
+			if t.Secret == "" || t.Secret != secret || !now.Before(t.Expires) {
 				return "", fmt.Errorf("%w: bootstrap token %s is wrong or has ended", kube.ErrUnauthorized, id)
 			}
 			return "system:bootstrap:" + id, nil

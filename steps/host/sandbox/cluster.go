@@ -150,7 +150,26 @@ func (k *Cluster) BootstrapTokens(ctx context.Context, node string) ([]kube.Boot
 func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
 	t := kube.BootstrapToken{ID: randomHex(3), Secret: randomHex(8),
 		Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
-	err := k.tell(ctx, "mint bootstrap token of", node, func(s *clusterState) error {
+	return t, k.keepToken(ctx, node, t)
+}
+
+// MintCertificate signs a certificate of the node. The token of its ID authenticates nobody.
+func (k *Cluster) MintCertificate(ctx context.Context, node string, ttl time.Duration) (kube.BootstrapToken, error) {
+	t := kube.BootstrapToken{ID: randomHex(3), Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)}
+	err := k.ask(ctx, "sign certificate of", node, func(s *clusterState) error {
+		cert, key, err := s.CA.nodeCertificateFor(node, ttl)
+		t.Certificate = cert + key
+		return err
+	})
+	if err != nil {
+		return kube.BootstrapToken{}, err
+	}
+	return t, k.keepToken(ctx, node, t)
+}
+
+// keepToken notes a token, and forgets old ones.
+func (k *Cluster) keepToken(ctx context.Context, node string, t kube.BootstrapToken) error {
+	return k.tell(ctx, "mint bootstrap token of", node, func(s *clusterState) error {
 		for id, old := range s.Tokens.all() {
 			if time.Since(old.Expires) > time.Hour {
 				s.Tokens.remove(id)
@@ -159,7 +178,6 @@ func (k *Cluster) MintToken(ctx context.Context, node string, ttl time.Duration)
 		s.Tokens.set(t.ID, bootstrap{Node: node, Secret: t.Secret, Expires: t.Expires})
 		return nil
 	})
-	return t, err
 }
 
 // RevokeToken deletes a token.

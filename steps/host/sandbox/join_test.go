@@ -223,12 +223,30 @@ func TestTokens(t *testing.T) {
 	if len(list) != 1 || list[0].ID != live.ID || list[0].Secret != "" {
 		t.Errorf("tokens: %+v", list)
 	}
-	if _, err := c.join(ctx, "n", dead.ID+"."+dead.Secret); !errors.Is(err, kube.ErrUnauthorized) {
+	if _, err := c.join(ctx, "n", user{Token: dead.Text()}); !errors.Is(err, kube.ErrUnauthorized) {
 		t.Errorf("joining with an ended token: %v", err)
 	}
+	own, err := c.MintCertificate(ctx, "n", time.Minute)
+	must(t, err)
+	cert, key := own.Pair()
+	_, err = c.join(ctx, "n", user{Cert: cert, Key: key})
+	must(t, err)
+	if _, err := c.join(ctx, "m", user{Cert: cert, Key: key}); !errors.Is(err, kube.ErrForbidden) {
+		t.Errorf("joining as another Node: %v", err)
+	}
+	late, err := c.MintCertificate(ctx, "n", -time.Minute)
+	must(t, err)
+	cert, _ = late.Pair()
+	for what, by := range map[string]user{"its id alone": {Token: own.ID + "."}, "another key": {Cert: cert, Key: key},
+		"an ended certificate": func() user { c, k := late.Pair(); return user{Cert: c, Key: k} }()} {
+		if _, err := c.join(ctx, "n", by); !errors.Is(err, kube.ErrUnauthorized) {
+			t.Errorf("joining with %s: %v", what, err)
+		}
+	}
+	must(t, c.RevokeToken(ctx, own.ID))
 	must(t, c.RevokeToken(ctx, live.ID))
 	must(t, c.RevokeToken(ctx, live.ID))
-	if _, err := c.join(ctx, "n", live.ID+"."+live.Secret); !errors.Is(err, kube.ErrUnauthorized) {
+	if _, err := c.join(ctx, "n", user{Token: live.Text()}); !errors.Is(err, kube.ErrUnauthorized) {
 		t.Errorf("joining with a revoked token: %v", err)
 	}
 

@@ -69,10 +69,15 @@ func (h *Host) kubeadmJoin(ctx context.Context, s *state, p program) (printed st
 	if err != nil {
 		return "", err
 	}
+	if c.Discovery.TLSBootstrapToken != "" {
+		found.user = user{Token: c.Discovery.TLSBootstrapToken}
+	}
+	if found.user.Token == "" && (len(found.user.Cert) == 0 || len(found.user.Key) == 0) {
+		return "", exit("couldn't find authentication credentials for the TLS bootstrap process")
+	}
 	if err := h.joinable(ctx, c, found); err != nil {
 		return "", err
 	}
-	found.user = user{Token: c.Discovery.TLSBootstrapToken}
 	dns, err := h.clusterDNS(ctx)
 	if err != nil {
 		return "", err
@@ -205,7 +210,7 @@ func (h *Host) joinable(ctx context.Context, c joinConfig, found credential) err
 		return exit("couldn't validate the identity of the API Server: tls: failed to verify certificate: x509: " +
 			"certificate signed by unknown authority")
 	}
-	if err := cluster.authenticated(ctx, c.Discovery.TLSBootstrapToken); err != nil {
+	if err := cluster.accepts(ctx, found.user); err != nil {
 		return refusal(err)
 	}
 	node, err := cluster.Node(ctx, c.NodeRegistration.Name)

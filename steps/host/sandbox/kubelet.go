@@ -160,7 +160,7 @@ func (h *Host) bootstrap(ctx context.Context, boot credential, node string) (joi
 	if strings.TrimSpace(boot.ca) != strings.TrimSpace(info.CA) {
 		return joined{}, exit("tls: failed to verify certificate: x509: certificate signed by unknown authority")
 	}
-	got, err := cluster.join(ctx, node, boot.user.Token)
+	got, err := cluster.join(ctx, node, boot.user)
 	return got, refusal(err)
 }
 

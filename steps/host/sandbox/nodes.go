@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"nodejoin/steps/kube"
@@ -12,19 +14,23 @@ import (
 
 // From here on: the cluster as the kubelet and the controllers use it.
 
-// joined is what a kubelet gets in return for its bootstrap token.
+// joined is what a kubelet gets in return for its bootstrap token, or for a certificate of its own Node.
 type joined struct {
 	cert, key string // PEM
 }
 
 // join signs a kubelet's first certificate. In a real cluster the API server, the approver and the signer do
 // this together.
-func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) {
+func (k *Cluster) join(ctx context.Context, node string, by user) (joined, error) {
 	var out joined
 	err := k.tell(ctx, "join node", node, func(s *clusterState) error {
-		user, err := s.authenticate(token, time.Now())
+		user, err := s.userOf(by, time.Now())
 		if err != nil {
 			return err
+		}
+		if own := "system:node:" + node; strings.HasPrefix(user, "system:node:") && user != own {
+			// NodeRestriction (kubernetes plugin/pkg/admission/noderestriction); nobody approves it, either.
+			return fmt.Errorf("%w: %s requests a certificate of %s", kube.ErrForbidden, user, own)
 		}
 		if out.cert, out.key, err = s.CA.nodeCertificate(node); err != nil {
 			return err
@@ -40,10 +46,31 @@ func (k *Cluster) join(ctx context.Context, node, token string) (joined, error) 
 
 // authenticated reports whether the API server accepts a bearer token.
 func (k *Cluster) authenticated(ctx context.Context, token string) error {
-	return k.ask(ctx, "authenticate", "a token", func(s *clusterState) error {
-		_, err := s.authenticate(token, time.Now())
+	return k.accepts(ctx, user{Token: token})
+}
+
+// accepts reports whether the API server accepts the user of a kubeconfig.
+func (k *Cluster) accepts(ctx context.Context, by user) error {
+	return k.ask(ctx, "authenticate", "a client", func(s *clusterState) error {
+		_, err := s.userOf(by, time.Now())
 		return err
 	})
+}
+
+// userOf is who authenticates: a client certificate counts before a token.
+func (s *clusterState) userOf(by user, now time.Time) (string, error) {
+	if len(by.Cert) == 0 {
+		return s.authenticate(by.Token, now)
+	}
+	if _, err := tls.X509KeyPair(by.Cert, by.Key); err != nil {
+		return "", fmt.Errorf("%w: %w", kube.ErrUnauthorized, err)
+	}
+	node, ok := s.CA.nodeOf(string(by.Cert), now)
+	if !ok {
+		return "", fmt.Errorf("%w: the client certificate is of another CA, is not a Node's or has ended",
+			kube.ErrUnauthorized)
+	}
+	return "system:node:" + node, nil
 }
 
 // register creates the Node object or finds it, and marks it Ready. As with a real kubelet, only a Node that it

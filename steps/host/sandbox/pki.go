@@ -27,11 +27,15 @@ func newAuthority() (authority, error) {
 	return issue(nil, pkix.Name{CommonName: "kubernetes"}, 10*365*24*time.Hour)
 }
 
-// nodeCertificate issues the certificate of a kubelet: CN system:node:<name> in the group system:nodes, valid
-// for one year (kubernetes.io, "PKI certificates and requirements").
+// nodeCertificate issues the certificate of a kubelet, valid for one year (kubernetes.io, "PKI certificates and
+// requirements").
 func (a authority) nodeCertificate(node string) (cert, key string, err error) {
-	out, err := issue(&a, pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		365*24*time.Hour)
+	return a.nodeCertificateFor(node, 365*24*time.Hour)
+}
+
+// nodeCertificateFor has CN system:node:<name>, in the group system:nodes.
+func (a authority) nodeCertificateFor(node string, life time.Duration) (cert, key string, err error) {
+	out, err := issue(&a, pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, life)
 	return out.Cert, out.Key, err
 }
 

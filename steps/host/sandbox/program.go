@@ -142,7 +142,8 @@ func (h *Host) write(ctx context.Context, s *state, path, text string, access ho
 // refusal turns an answer of the API server into the exit of a program. An error that is not an answer is
 // returned unchanged.
 func refusal(err error) error {
-	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrUnreachable) {
+	if errors.Is(err, kube.ErrUnauthorized) || errors.Is(err, kube.ErrForbidden) ||
+		errors.Is(err, kube.ErrUnreachable) {
 		return exit("%v", err)
 	}
 	return err

@@ -54,7 +54,7 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 			return err
 		}
 	}
-	token, err := api.MintToken(ctx, n.Name, ttl)
+	token, err := api.MintCertificate(ctx, n.Name, ttl)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (f *File) give(ctx context.Context, api kube.API, p *plan.Compiled, n plan.
 	if token.Expires.Before(f.Expires) {
 		f.Expires = token.Expires
 	}
-	f.Token = token.ID + "." + token.Secret
+	f.Token = token.Text()
 	if p.Cluster.Sandbox == "" {
 		f.Server, f.CA = p.Cluster.APIServer, info.CA
 		return f.proveLimits(ctx, api, p.Cluster, wanted)

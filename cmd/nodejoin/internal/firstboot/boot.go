@@ -15,14 +15,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"nodejoin/cmd/nodejoin/internal/atomicfile"
 	"nodejoin/plan"
+	"nodejoin/plan/recipe"
 	"nodejoin/steps"
 	"nodejoin/steps/artifact"
 	"nodejoin/steps/cluster"
 	"nodejoin/steps/engine"
+	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/wait"
 )
@@ -64,6 +67,9 @@ type Run struct {
 
 	file  *File  // at Path
 	guest *guest // nil = the cluster was not opened
+	// written are kubeconfigs that a join writes the certificate into. One that succeeds removes them; what is in them
+	// cannot be revoked.
+	written []string
 }
 
 // work is the folder of the run, which it makes and removes.
@@ -196,11 +202,13 @@ func (r *Run) clean(ctx context.Context) error {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEvery)
 		defer cancel()
 		if err := r.guest.end(bounded); err != nil {
-			r.Say("the bootstrap token was not revoked; it ends by itself: " + err.Error())
+			r.Say("the account's token was not revoked; it ends by itself: " + err.Error())
 		}
 	}
-	if err := os.Remove(r.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		ended = err
+	for _, path := range append(r.written, r.Path) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			ended = errors.Join(ended, err)
+		}
 	}
 	return errors.Join(ended, os.RemoveAll(r.work()))
 }
@@ -208,6 +216,14 @@ func (r *Run) clean(ctx context.Context) error {
 // Prepare leaves of a plan what a first boot does.
 func (r *Run) Prepare(_ context.Context, p *plan.Compiled) error {
 	Own(p, r.file.Node)
+	for _, n := range p.Nodes {
+		for _, s := range n.Steps {
+			k, ok := kinds.As[kinds.Kubeconfig](s)
+			if ok && n.Connection.Type == "local" && strings.Contains(k.Token, steps.Ref(recipe.JoinToken)) {
+				r.written = append(r.written, k.Path)
+			}
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package firstboot
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -88,14 +89,32 @@ func TestBoot(t *testing.T) {
 	m.wantClean(true)
 }
 
-// TestBootFails: a failure leaves no secret either.
+// TestBootFails: a failure leaves no secret either, nor a kubeconfig that the join wrote and did not remove. That of a
+// sandbox is not on this machine.
 func TestBootFails(t *testing.T) {
 	m := newMachine(t)
+	here, there := filepath.Join(t.TempDir(), "here"), filepath.Join(t.TempDir(), "there")
+	for path, connection := range map[string]string{here: "ssh", there: "sandbox"} {
+		if err := os.WriteFile(path, []byte("key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := &plan.Compiled{Nodes: []plan.Node{{Name: "n", Connection: plan.Connection{Type: connection},
+			Steps: []steps.Spec{{ID: "b", Kind: "kubeconfig", Args: steps.MustArgs(&kinds.Kubeconfig{Path: path,
+				Token: steps.Ref("join_token.token")})}}}}}
+		m.Run.file = &m.file
+		if err := m.Prepare(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
 	calls, code, err := m.boot(Failed)
 	if err != nil || code != 1 || len(calls) != 1 {
 		t.Errorf("%v, code %d, %d calls", err, code, len(calls))
 	}
 	m.wantClean(true)
+	_, errHere := os.Stat(here)
+	if _, err := os.Stat(there); err != nil || !os.IsNotExist(errHere) {
+		t.Errorf("the kubeconfig here: %v, that of the sandbox: %v", errHere, err)
+	}
 }
 
 // TestBootReboots: what is needed after a boot stays until then, and the bundle is not fetched again.
@@ -210,8 +229,13 @@ func TestAccess(t *testing.T) {
 	}
 	g := &guest{API: c, own: "n", token: second.bootstrap()}
 	minted, err := g.MintToken(t.Context(), "n", time.Hour)
-	if err != nil || minted.ID+"."+minted.Secret != second.Token {
-		t.Errorf("%v: %+v", err, minted)
+	if err != nil || minted.Text() != second.Token {
+		t.Errorf("%v: it is not that of the user data", err)
+	}
+	cert, key := minted.Pair()
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil || pair.Leaf.Subject.CommonName != "system:node:n" || !pair.Leaf.NotAfter.Equal(second.Expires) {
+		t.Errorf("%v: it is not a certificate of the Node: %+v", err, pair.Leaf)
 	}
 	if err := g.RevokeToken(t.Context(), minted.ID); err != nil {
 		t.Fatal(err)

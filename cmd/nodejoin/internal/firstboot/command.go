@@ -89,9 +89,10 @@ digests, and applies its own part of the plan. No controller has to reach it.
 BUNDLE is a plan in one file ('nodejoin bundle'). PLACE is the address of a folder that has
 the bundle and nodejoin, or the folder's absolute path on the machine, in an image for example.
 
-The user data is for one machine: it has a bootstrap token and a token of an account that may
-change this Node only. Both live for --token-ttl, and end when the machine has joined. Keep the
-user data secret until then. The next user data of the node ends those of the one before.
+The user data is for one machine: it has a certificate of this Node, and a token of an account
+that may change this Node only. Both live for --token-ttl. The token ends when the machine has
+joined, and with the next user data of the node. The certificate cannot be revoked: keep the
+user data secret until it ends.
 
 Without NODE it is written for each node of the plan that the format is for, into the folder
 that -o names. Files are readable by their owner only.`,
@@ -110,7 +111,7 @@ that -o names. Files are readable by their owner only.`,
 		"the program that sets the machine up: "+strings.Join(formatNames, ", "))
 	f.StringVar(&x.from, "from", "", "the `place` of the bundle and nodejoin: an http(s) address, or a path on machines")
 	f.StringVar(&x.program, "program", "", "nodejoin for the machine, a `file` here; default this program")
-	f.Var((*flagvalue.Bound)(&x.ttl), "token-ttl", "life of the tokens, from 10m to 24h")
+	f.Var((*flagvalue.Bound)(&x.ttl), "token-ttl", "life of the certificate and the token, from 10m to 24h")
 	f.StringVarP(&x.out, "out", "o", "", "`file`, or without NODE the folder for files; default standard output")
 	c.RunE = x.run
 	return c
@@ -260,7 +261,7 @@ func (x *command) one(f File, n plan.Node, program Fetched, folder bool) error {
 	until := f.Expires.UTC().Format(time.RFC3339)
 	if x.out == "" {
 		if f, ok := x.Out.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
-			x.Notice("This is a secret: it has tokens that are good until " + until + ".")
+			x.Notice("This is a secret: it has a key and a token that are good until " + until + ".")
 		}
 		_, err = x.Out.Write(text)
 		return err

@@ -31,7 +31,7 @@ type File struct {
 	// simulated cluster.
 	Server string `json:"server,omitempty"`
 	CA     string `json:"ca,omitempty"`
-	// Token is the bootstrap token of the machine's kubelet.
+	// Token is what the machine's kubelet joins with, as kube.BootstrapToken writes it: a certificate of its Node.
 	Token string `json:"token"`
 	// Account is the token of a ServiceAccount that may do what the run does in the cluster, for this Node.
 	Account string `json:"account"`
@@ -117,12 +117,9 @@ func (f Fetched) source() steps.Source {
 	return steps.Source{File: f.From, SHA256: f.SHA256}
 }
 
-// bootstrap is the bootstrap token, by its parts.
+// bootstrap is what the machine's kubelet joins with.
 func (f *File) bootstrap() kube.BootstrapToken {
-	var t kube.BootstrapToken
-	if len(f.Token) > 7 {
-		t.ID, t.Secret = f.Token[:6], f.Token[7:]
-	}
+	t := kube.ParseBootstrapToken(f.Token)
 	t.Expires = f.Expires
 	return t
 }

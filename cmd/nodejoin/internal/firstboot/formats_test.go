@@ -33,7 +33,8 @@ func sample(t *testing.T) (userData, *File) {
 	t.Helper()
 	f := &File{Version: 1, Node: "n-1", Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Bundle: Fetched{"https://files.example/join/prod.tar", strings.Repeat("ab", 32)},
-		Server: "https://10.0.0.10:6443", CA: "-----BEGIN CERTIFICATE-----\n...\n", Token: "abcdef.0123456789abcdef",
+		Server: "https://10.0.0.10:6443", CA: "-----BEGIN CERTIFICATE-----\n...\n",
+		Token:   "abcdef.-----BEGIN CERTIFICATE-----\n...\n-----BEGIN EC PRIVATE KEY-----\n...\n",
 		Account: "e30.e30.e30"}
 	b, err := f.text()
 	if err != nil {

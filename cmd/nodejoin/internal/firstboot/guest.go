@@ -12,18 +12,18 @@ import (
 	"nodejoin/steps/kube"
 )
 
-// guest is the cluster as a first boot sees it: it has one bootstrap token, which was made with the user data, and
-// asks for nothing that it has no right to.
+// guest is the cluster as a first boot sees it: it has one certificate in place of bootstrap tokens, which was made
+// with the user data, and asks for nothing that it has no right to.
 type guest struct {
 	kube.API
 	own   string // its Node
 	token kube.BootstrapToken
-	spent bool // the run is done with the token
+	spent bool // the run is done with it
 }
 
 var _ kube.API = (*guest)(nil)
 
-// MintToken is the token of the user data.
+// MintToken is the certificate of the user data.
 func (g *guest) MintToken(context.Context, string, time.Duration) (kube.BootstrapToken, error) {
 	if time.Now().After(g.token.Expires) {
 		return kube.BootstrapToken{}, expired(g.own, g.token.Expires)
@@ -31,7 +31,7 @@ func (g *guest) MintToken(context.Context, string, time.Duration) (kube.Bootstra
 	return g.token, nil
 }
 
-// BootstrapTokens has that token until the run is done with it.
+// BootstrapTokens has that until the run is done with it.
 func (g *guest) BootstrapTokens(context.Context, string) ([]kube.BootstrapToken, error) {
 	if g.spent {
 		return nil, nil
@@ -72,7 +72,8 @@ func (g *guest) ReleaseLease(context.Context, string, string) error { return nil
 // expired is the error of access that has ended.
 func expired(node string, at time.Time) error {
 	return &steps.Error{Code: steps.CodeFailed, Summary: "the access to the cluster has ended",
-		Detail: fmt.Sprintf("the tokens in the user data of %s ended at %s", node, at.UTC().Format(time.RFC3339)),
+		Detail: fmt.Sprintf("the certificate and the token in the user data of %s ended at %s", node,
+			at.UTC().Format(time.RFC3339)),
 		Remedy: "write the user data again with 'nodejoin user-data', and start the machine with that"}
 }
 

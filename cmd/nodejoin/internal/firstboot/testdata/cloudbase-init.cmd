@@ -36,7 +36,7 @@ if errorlevel 1 exit /b 1
 >>%dir%\run.cmd echo cd /d %%SystemRoot%%
 >>%dir%\run.cmd echo schtasks.exe /delete /f /tn nodejoin-first-boot ^>nul
 >>%dir%\run.cmd echo rmdir /s /q C:\ProgramData\nodejoin-first-boot ^& exit /b %%code%%
->%dir%\join.b64 echo eyJ2ZXJzaW9uIjoxLCJub2RlIjoibi0xIiwiZXhwaXJlcyI6IjIwMjYtMDEtMDJUMDM6MDQ6MDVaIiwiYnVuZGxlIjp7ImZyb20iOiJodHRwczovL2ZpbGVzLmV4YW1wbGUvam9pbi9wcm9kLnRhciIsInNoYTI1NiI6ImFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWIifSwic2VydmVyIjoiaHR0cHM6Ly8xMC4wLjAuMTA6NjQ0MyIsImNhIjoiLS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tXG4uLi5cbiIsInRva2VuIjoiYWJjZGVmLjAxMjM0NTY3ODlhYmNkZWYiLCJhY2NvdW50IjoiZTMwLmUzMC5lMzAifQo=
+>%dir%\join.b64 echo eyJ2ZXJzaW9uIjoxLCJub2RlIjoibi0xIiwiZXhwaXJlcyI6IjIwMjYtMDEtMDJUMDM6MDQ6MDVaIiwiYnVuZGxlIjp7ImZyb20iOiJodHRwczovL2ZpbGVzLmV4YW1wbGUvam9pbi9wcm9kLnRhciIsInNoYTI1NiI6ImFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWJhYmFiYWIifSwic2VydmVyIjoiaHR0cHM6Ly8xMC4wLjAuMTA6NjQ0MyIsImNhIjoiLS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tXG4uLi5cbiIsInRva2VuIjoiYWJjZGVmLi0tLS0tQkVHSU4gQ0VSVElGSUNBVEUtLS0tLVxuLi4uXG4tLS0tLUJFR0lOIEVDIFBSSVZBVEUgS0VZLS0tLS1cbi4uLlxuIiwiYWNjb3VudCI6ImUzMC5lMzAuZTMwIn0K
 schtasks.exe /create /f /tn nodejoin-first-boot /sc onstart /ru SYSTEM /rl highest /tr %dir%\run.cmd >nul
 if errorlevel 1 rmdir /s /q %dir% & exit /b 1
 schtasks.exe /run /tn nodejoin-first-boot
