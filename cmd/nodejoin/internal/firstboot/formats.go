@@ -42,11 +42,13 @@ var formats = map[string]format{
 var formatNames = []string{"cloud-init", "cloudbase-init", "ec2launch", "autounattend", "ignition"}
 
 // Limits of user data in bytes, before clouds encode it: Amazon EC2 user guide, "Run commands when you launch an EC2
-// instance"; Azure documentation, "Custom data and cloud-init"; Google Cloud documentation, "About VM metadata".
+// instance"; Azure REST API, OSProfile.customData; Google Cloud documentation, "About VM metadata". OpenStack takes
+// 65,535 bytes of Base64, which has 4 for each 3 (nova, nova/api/openstack/compute/schemas/servers.py, user_data).
 const (
-	limitEC2   = 16 << 10
-	limitAzure = 64 << 10
-	limitGCP   = 256 << 10
+	limitEC2       = 16 << 10
+	limitOpenStack = 65535 / 4 * 3
+	limitAzure     = 65535
+	limitGCP       = 256 << 10
 )
 
 // Folders of a first boot on the machine. Only the system and administrators read them.
@@ -165,7 +167,7 @@ func tooLarge(size int) string {
 	for _, c := range []struct {
 		name  string
 		bytes int
-	}{{"Amazon EC2", limitEC2}, {"Azure", limitAzure}, {"Google Cloud", limitGCP}} {
+	}{{"Amazon EC2", limitEC2}, {"OpenStack", limitOpenStack}, {"Azure", limitAzure}, {"Google Cloud", limitGCP}} {
 		if size > c.bytes {
 			who = append(who, fmt.Sprintf("%s (%d bytes)", c.name, c.bytes))
 		}

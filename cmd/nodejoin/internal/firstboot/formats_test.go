@@ -364,11 +364,17 @@ func TestTooLargeForFormat(t *testing.T) {
 
 // TestTooLarge: the limits of the clouds.
 func TestTooLarge(t *testing.T) {
-	for size, want := range map[int]string{limitEC2: "", limitEC2 + 1: "Amazon EC2 (16384 bytes)",
-		limitAzure + 1: "Amazon EC2 (16384 bytes), Azure (65536 bytes)",
-		limitGCP + 1:   "Amazon EC2 (16384 bytes), Azure (65536 bytes), Google Cloud (262144 bytes)"} {
+	const ec2, openStack = "Amazon EC2 (16384 bytes)", ", OpenStack (49149 bytes)"
+	const azure, gcp = ", Azure (65535 bytes)", ", Google Cloud (262144 bytes)"
+	for size, want := range map[int]string{16384: "", 16385: ec2, 49149: ec2, 49150: ec2 + openStack,
+		65535: ec2 + openStack, 65536: ec2 + openStack + azure, 262144: ec2 + openStack + azure,
+		262145: ec2 + openStack + azure + gcp} {
 		if have := tooLarge(size); have != want {
 			t.Errorf("%d: %q, want %q", size, have, want)
+		}
+		encoded := base64.StdEncoding.EncodedLen(size)
+		if refused := strings.Contains(want, "OpenStack"); refused != (encoded > 65535) {
+			t.Errorf("%d bytes are %d of Base64, and OpenStack refuses them: %v", size, encoded, refused)
 		}
 	}
 }
