@@ -11,14 +11,18 @@ import (
 )
 
 // TestWinRMKerberos: the user logs in with a password or the tickets of kinit, to the KDC of Debian. Whatever stands
-// against that is an error that says what to check, without the password.
+// against that is an error that says what to check, without the password. The certificate is pinned, or its CA is.
 func TestWinRMKerberos(t *testing.T) {
-	m := newWinRM(t)
+	m := &winrmMachine{home: t.TempDir(), drive: t.TempDir()}
+	m.Server = winrmtest.New(t, "Administrator", winrmPassword, winrmtest.Cmd(m.home, m.drive), "localhost")
+	t.Setenv("TEST_WINRM", winrmPassword)
 	m.place(t)
 	kdc := winrmtest.NewKDC(t, "Administrator", winrmPassword)
 	m.Keytab, m.Strict = kdc.Keytab, true
 	t.Setenv("KRB5_CONFIG", kdc.Conf)
 	tickets := kdc.Kinit(t, "Administrator", winrmPassword)
+	ca := writeText(t, filepath.Join(t.TempDir(), "ca.pem"), string(m.CA))
+	foreign := writeText(t, filepath.Join(t.TempDir(), "ca.pem"), string(newWinRM(t).CA))
 	for name, tt := range map[string]struct {
 		change func(*WinRMConfig)
 		reason Reason // "" = it is accepted
@@ -28,6 +32,10 @@ func TestWinRMKerberos(t *testing.T) {
 		"realm":     {func(c *WinRMConfig) { c.User = "Administrator@TEST.EXAMPLE" }, "", ""},
 		"tickets":   {func(c *WinRMConfig) { c.PasswordEnv = "" }, "", ""},
 		"jump host": {func(c *WinRMConfig) { c.Through, c.PasswordEnv = newChain(t).through(), "" }, "", ""},
+		"CA":        {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", ca }, "", ""},
+		"other CA": {func(c *WinRMConfig) { c.CertificateSHA256, c.CAFile = "", foreign }, ReasonHostKey,
+			"its SHA-256 is " + m.SHA256},
+		"unknown CA": {func(c *WinRMConfig) { c.CertificateSHA256 = "" }, ReasonHostKey, "its SHA-256 is " + m.SHA256},
 		"wrong password": {func(c *WinRMConfig) { c.PasswordEnv = "TEST_WRONG" }, ReasonAuth,
 			"KRBMessage_Handling_Error"},
 		"unknown user": {func(c *WinRMConfig) { c.User = "guest" }, ReasonAuth, "KDC_ERR_C_PRINCIPAL_UNKNOWN"},

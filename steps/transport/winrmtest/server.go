@@ -63,9 +63,9 @@ type Server struct {
 	shells map[string]*shell
 }
 
-// New starts a Server that ends with the test.
-func New(t testing.TB, user, password string, run Run) *Server {
-	s, err := Start(user, password, run)
+// New starts a Server that ends with the test. Its certificate is for names, too.
+func New(t testing.TB, user, password string, run Run, names ...string) *Server {
+	s, err := Start(user, password, run, names...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +84,10 @@ func NewHTTP(t testing.TB, user, password string, run Run) *Server {
 	return s
 }
 
-// Start starts a Server.
-func Start(user, password string, run Run) (*Server, error) {
+// Start starts a Server, as New does.
+func Start(user, password string, run Run, names ...string) (*Server, error) {
 	s := &Server{User: user, Password: password, run: run, shells: map[string]*shell{}}
-	cert, err := s.certificate()
+	cert, err := s.certificate(append([]string{"winrm.test"}, names...))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (s *Server) Shells() int {
 	return len(s.shells)
 }
 
-func (s *Server) certificate() (tls.Certificate, error) {
+func (s *Server) certificate(names []string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
@@ -137,7 +137,7 @@ func (s *Server) certificate() (tls.Certificate, error) {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"winrm.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+		DNSNames:    names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		return tls.Certificate{}, err
