@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodejoin/examples/acceptance/internal/controlplane"
 )
@@ -52,6 +55,7 @@ func TestMixedKubeadm(t *testing.T) {
 		}
 	}
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
+	wantAddons(ctx, t, b.cluster)
 	wantNothing(ctx, t, args)
 	wantUpgradedByKubeadm(ctx, t, args, map[string]string{
 		b.machine.Path("/var/lib/nodejoin/record.json"):    b.machine.Path("/var/lib/nodejoin/kubeadm.log"),
@@ -86,6 +90,36 @@ func (b *linuxBed) joinsByUserData(ctx context.Context, args []string) {
 	}
 	b.wantLinuxNode(ctx, "systemd")
 	keyOf(own).wantNowhere(ctx, b.t, b.machine)
+}
+
+// wantAddons: kubeadm init has made CoreDNS at the address that nodes ask, and a kube-proxy that wants a pod on the
+// Linux node and none on the Windows one.
+func wantAddons(ctx context.Context, t *testing.T, c *controlplane.Cluster) {
+	t.Helper()
+	apps := c.Client.AppsV1()
+	dns, err := c.Client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{})
+	if err != nil || dns.Spec.ClusterIP != controlplane.DNSIP {
+		t.Errorf("the service kube-dns has %s, want %s: %v", dns.Spec.ClusterIP, controlplane.DNSIP, err)
+	}
+	if _, err := apps.Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	until(ctx, t, "the DaemonSet kube-proxy to want one pod", func() error {
+		d, err := apps.DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
+		if n := d.Status.DesiredNumberScheduled; err == nil && n != 1 {
+			err = fmt.Errorf("it wants %d", n)
+		}
+		return err
+	})
+	pods, err := c.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
+		metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("kube-proxy has %d pods, want 1: %v", len(pods.Items), err)
+	}
+	text, err := json.Marshal(pods.Items[0].Spec.Affinity)
+	if err != nil || !strings.Contains(string(text), `"`+linuxNode+`"`) {
+		t.Errorf("the pod of kube-proxy is for another node than %s: %s, %v", linuxNode, text, err)
+	}
 }
 
 // wantUpgradedByKubeadm: kubeadm upgrade node runs on machines whose records, like those of an older nodejoin, do not

@@ -37,18 +37,19 @@ cgroupDriver: systemd
 `
 
 // The phases of kubeadm init that run before the API server does, and those after. Left out are preflight,
-// kubelet-start, wait-control-plane, mark-control-plane and kubelet-finalize, which are about the machine's own
-// kubelet, and the addons, whose images nobody has here.
+// kubelet-start, wait-control-plane (which first asks the kubelet), mark-control-plane and kubelet-finalize, which are
+// about the machine's own kubelet; upload-certs, which does nothing by default; and show-join-command, which prints.
+// The pods of the addons wait for a scheduler: there is none, as nobody has their images here.
 var (
 	phasesBefore = []string{"certs", "kubeconfig", "etcd", "control-plane"}
-	phasesAfter  = []string{"upload-config", "bootstrap-token"}
+	phasesAfter  = []string{"upload-config", "bootstrap-token", "addon"}
 	phasesOut    = []string{"preflight", "kubelet-start", "wait-control-plane", "upload-certs", "mark-control-plane",
-		"kubelet-finalize", "addon", "show-join-command"}
+		"kubelet-finalize", "show-join-command"}
 )
 
 // initByKubeadm has the real kubeadm init make the cluster: keys, kubeconfigs, the static pods of etcd, API server and
-// controllers, what nodes need to join. Its root is a folder. The programs of the static pods run as processes with
-// the command lines that kubeadm wrote, as there are no images.
+// controllers, what nodes need to join, CoreDNS and kube-proxy. Its root is a folder. The programs of the static pods
+// run as processes with the command lines that kubeadm wrote, as there are no images.
 func (c *Cluster) initByKubeadm(ctx context.Context) error {
 	root := c.path("root")
 	config := filepath.Join(root, "kubeadm.yaml")
