@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"nodejoin/examples/acceptance/internal/hns"
 	"nodejoin/examples/acceptance/internal/wine"
 )
 
@@ -42,14 +44,16 @@ step "file" "password" {
 `
 
 // TestFirstBootWindows: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the
-// machine. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and has keys of its own;
-// those of Windows Setup make the same task.
-// Wine has no network of its own for each machine, so they are up one after the other.
+// machine, and other addresses. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and
+// has keys of its own; those of Windows Setup make the same task.
+// Wine has no network of its own for each machine, so they are up one after the other, and the interface gets the
+// address of each.
 func TestFirstBootWindows(t *testing.T) {
 	ctx, cancel := bounded(t, 10*time.Minute)
 	defer cancel()
-	image := newBed(ctx, t, startCluster(ctx, t))
-	image.wantBaked(ctx)
+	baked := giveAddress(ctx, t, 1)
+	image := newBedWith(ctx, t, startCluster(ctx, t), wine.Options{IP: baked})
+	image.wantBaked(ctx, baked)
 	site := t.TempDir()
 	program := filepath.Join(site, "nodejoin.exe")
 	if err := os.Link(nodejoin(t, "windows"), program); err != nil {
@@ -60,9 +64,10 @@ func TestFirstBootWindows(t *testing.T) {
 	for i, format := range []string{"cloudbase-init", "ec2launch"} {
 		t.Run(format, func(t *testing.T) {
 			name := fmt.Sprintf("win-%d", i+1)
-			b := newBedOf(ctx, t, image.cluster, wine.Options{}, image.host.Copy)
+			address := giveAddress(ctx, t, i+2)
+			b := newBedOf(ctx, t, image.cluster, wine.Options{IP: address}, image.host.Copy)
 			b.playWindows(ctx)
-			args := b.bootPlan(map[string]string{name: "127.0.0.1"})
+			args := b.bootPlan(map[string]string{name: address})
 			bundle, data := filepath.Join(site, name+".tar"), filepath.Join(b.dir, "user-data")
 			for _, call := range [][]string{append([]string{"lock"}, args...),
 				append([]string{"bundle", "--no-images", "-o", bundle}, args...),
@@ -82,13 +87,31 @@ func TestFirstBootWindows(t *testing.T) {
 				}
 				keys[path] = now
 			}
-			b.withoutTraces(bakedNode)
+			b.withoutTraces(bakedNode, baked)
 		})
 	}
 }
 
-// wantBaked makes an image of the machine, which is down afterwards.
-func (b *bed) wantBaked(ctx context.Context) {
+// giveAddress is the address of the n-th machine of a test. Where the network is the test's own (lanes), the interface
+// with the default route has it from now on, and no other, so that the Node has it, too; elsewhere it is one of
+// loopback, and the Node has that of the computer.
+func giveAddress(ctx context.Context, t *testing.T, n int) string {
+	t.Helper()
+	if _, err := net.InterfaceByName("uplink-end"); err != nil {
+		return fmt.Sprintf("127.0.21.%d", n)
+	}
+	ip := fmt.Sprintf("192.0.2.%d", 20+n)
+	for _, line := range []string{"-4 addr flush dev uplink", "addr add " + ip + "/24 dev uplink",
+		"route replace default via 192.0.2.1"} {
+		if out, err := exec.CommandContext(ctx, "ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s: %v: %s", line, err, out)
+		}
+	}
+	return ip
+}
+
+// wantBaked makes an image of the machine, which has this address, and is down afterwards.
+func (b *bed) wantBaked(ctx context.Context, address string) {
 	b.t.Helper()
 	host, err := os.ReadFile(b.host.Path(`C:\windows\ssh_host_key`))
 	if err != nil {
@@ -100,7 +123,11 @@ func (b *bed) wantBaked(ctx context.Context) {
 	if err := os.WriteFile(b.host.Path(keyFile), host, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	args := b.bootPlan(map[string]string{bakedNode: "127.0.0.1"})
+	node, err := hns.NodeIP()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	args := b.bootPlan(map[string]string{bakedNode: address})
 	out := released(b.t).must(ctx, b.t, append([]string{"bake", "--auto-approve"}, args...)...)
 	if !strings.Contains(out, bakedNode+" is ready to be an image.") ||
 		!strings.Contains(out, "a host key of SSH ("+keyFile+")") {
@@ -110,10 +137,12 @@ func (b *bed) wantBaked(ctx context.Context) {
 	if err := b.host.Stop(); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.Remove(b.host.Path(`C:\windows\ssh_host_key`)); err != nil { // of the test's own server
+	// What the test's own server has of the machine.
+	if err := errors.Join(os.Remove(b.host.Path(`C:\windows\ssh_host_key`)),
+		os.Remove(b.host.Path(`C:\windows\winsshd.log`)), b.host.ListenAt("127.0.0.1")); err != nil {
 		b.t.Fatal(err)
 	}
-	b.withoutTraces(bakedNode, bakedSecret, strings.Split(string(host), "\n")[2])
+	b.withoutTraces(bakedNode, bakedSecret, strings.Split(string(host), "\n")[2], address, node)
 }
 
 // withoutTraces searches the disk of the machine, with its registry, for texts in UTF-8 and UTF-16.
@@ -313,6 +342,11 @@ func (b *bed) wantReady(ctx context.Context, name string) {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}) {
 		b.t.Errorf("%s is not Ready: %+v", name, n.Status.Conditions)
+	}
+	node, err := hns.NodeIP()
+	own := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: node}
+	if err != nil || !slices.Contains(n.Status.Addresses, own) {
+		b.t.Errorf("%s has the addresses %v, want %s (%v)", name, n.Status.Addresses, node, err)
 	}
 	nodes, err := b.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil || slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == bakedNode }) {

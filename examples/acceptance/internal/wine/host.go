@@ -38,6 +38,7 @@ const startWait = 60 * time.Second
 type Options struct {
 	Components *components.Set
 	Dir        string // empty or new folder of the test's own
+	IP         string // of the SSH server; "" = 127.0.0.1
 	HNSPort    int    // of the stand-in HNS; 0 = none
 	Password   string // of the user; "" = no login by password
 	NoSSH      bool   // the SSH server is a capability that nobody has installed, as before Windows Server 2025
@@ -91,15 +92,18 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 }
 
 // Copy copies the disk of this machine, which must be down, and boots it as another machine, with keys of its own. The
-// SSH server of both has the same port: only one may be up.
+// SSH server of both has the same port, and without another IP the same address: only one may be up.
 func (h *Host) Copy(ctx context.Context, o Options) (*Host, error) {
 	c := &Host{Prefix: filepath.Join(o.Dir, "prefix"), Identity: filepath.Join(o.Dir, "id_ed25519"), User: h.User,
 		Addr: h.Addr, dir: o.Dir, opts: o}
+	if c.opts.IP == "" {
+		c.opts.IP = h.ip()
+	}
 	out, err := exec.CommandContext(ctx, "cp", "-a", "--reflink=auto", h.Prefix, c.Prefix).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("copy the prefix: %w: %s", err, out)
 	}
-	if err := errors.Join(c.keys(), c.findHNS()); err != nil {
+	if err := errors.Join(c.keys(), c.findHNS(), c.ListenAt(c.opts.IP)); err != nil {
 		return nil, err
 	}
 	if err := c.Boot(ctx); err != nil {
@@ -142,18 +146,6 @@ func (h *Host) speakKorean(ctx context.Context) error {
 func (h *Host) Path(windows string) string {
 	rest := strings.TrimPrefix(windows, `C:\`)
 	return filepath.Join(h.Prefix, "drive_c", filepath.FromSlash(strings.ReplaceAll(rest, `\`, "/")))
-}
-
-// Port of the SSH server.
-func (h *Host) Port() int {
-	_, port, _ := strings.Cut(h.Addr, ":")
-	n, _ := strconv.Atoi(port)
-	return n
-}
-
-// KnownHosts returns the line of a known_hosts file for the SSH server at port.
-func (h *Host) KnownHosts(port int) string {
-	return fmt.Sprintf("[127.0.0.1]:%d %s", port, ssh.MarshalAuthorizedKey(h.HostKey))
 }
 
 // SetSwitch has programs see that adapter has a virtual switch, or that none has ("").
@@ -409,7 +401,7 @@ func (h *Host) serve(ctx context.Context) error {
 	for {
 		b, err := os.ReadFile(h.Path(portFile))
 		if err == nil && len(bytes.TrimSpace(b)) > 0 {
-			h.Addr = "127.0.0.1:" + string(bytes.TrimSpace(b))
+			h.Addr = net.JoinHostPort(h.ip(), string(bytes.TrimSpace(b)))
 			return nil
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -434,7 +426,7 @@ func (h *Host) install(ctx context.Context) error {
 	if err := h.boot(ctx); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(h.ip(), "0"))
 	if err != nil {
 		return err
 	}
