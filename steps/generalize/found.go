@@ -50,3 +50,9 @@ var Whats = []string{hostKey, theID, ofCloudInit, lease, seed, ofRun, logs, name
 
 // machineID is empty in an image: systemd then makes one at the first boot (systemd-machine-id-setup(1)).
 const machineID = "/etc/machine-id"
+
+// Windows Setup makes this value, and other programs tell machines apart by it.
+const (
+	cryptography = `HKLM\SOFTWARE\Microsoft\Cryptography`
+	machineGUID  = "MachineGuid"
+)

@@ -107,11 +107,15 @@ func TestFinds(t *testing.T) {
 
 // TestFindsOnWindows: texts are found in UTF-16, too, and in the registry, the environment and services.
 func TestFindsOnWindows(t *testing.T) {
-	const key = `HKLM\SOFTWARE\Example`
+	const key, guid = `HKLM\SOFTWARE\Example`, "249a4273-1f18-4de9-8dfa-69c622434371"
 	req := Request{Node: "n-1", Steps: []string{"s"}, Secrets: []string{"correct horse"}}
 	for text, what := range map[string]string{"n-1": name, "at 192.0.2.20.": address, "xcorrect horsex": secret,
-		"n-10, n-1-b, on-1": "", "192.0.2.200": ""} {
+		"id={" + guid + "}": theID, "n-10, n-1-b, on-1": "", "192.0.2.200": ""} {
 		h, e := machine(t, "windows", nil)
+		if err := h.SetRegistryValue(t.Context(), cryptography, machineGUID,
+			host.RegistryValue{Type: "string", String: guid}); err != nil {
+			t.Fatal(err)
+		}
 		for k, v := range map[string]host.RegistryValue{"one": {Type: "string", String: text},
 			"two": {Type: "multi_string", Strings: []string{"x", text}},
 			"raw": {Type: "binary", Binary: wide(text)}, "of others": {Type: "string", String: text}} {

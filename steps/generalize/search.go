@@ -74,8 +74,8 @@ func (s *search) patterns(ctx context.Context) error {
 	// which lies in nodejoin's folder, does not have them.
 	add(base64.StdEncoding.EncodeToString([]byte("-----BEGIN  "))[:14], encoded, false)
 	add(base64.StdEncoding.EncodeToString([]byte(`{"alg":"`))[:10], token, false)
-	id, err := s.text(ctx, machineID)
-	add(strings.TrimSpace(id), theID, false)
+	id, err := s.id(ctx)
+	add(id, theID, false)
 	return err
 }
 
@@ -87,16 +87,17 @@ func wide(text string) (out []byte) {
 	return out
 }
 
-// text is the content of a small file; "" if there is none.
-func (s *search) text(ctx context.Context, path string) (string, error) {
+// id is what programs tell this machine from others by; "" if it has none.
+func (s *search) id(ctx context.Context) (string, error) {
 	if s.e.Facts.OS == "windows" {
-		return "", nil
+		v, _, err := host.LookupRegistry(ctx, s.r, cryptography, machineGUID)
+		return v.String, err
 	}
-	f, err := host.ReadFile(ctx, s.r, path, host.MaxText)
+	f, err := host.ReadFile(ctx, s.r, machineID, host.MaxText)
 	if f == nil || err != nil {
 		return "", err
 	}
-	return string(f.Content), nil
+	return strings.TrimSpace(string(f.Content)), nil
 }
 
 // list returns the entries of a folder; none if there is no folder.
