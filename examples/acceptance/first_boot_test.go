@@ -47,9 +47,9 @@ cloud_final_modules: [scripts-per-boot]
 
 // TestFirstBoot: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the machine. On
 // each the real cloud-init reads its user data, and nobody logs in to it. It fetches nodejoin and the bundle, and
-// joins with the rights of its account and with keys of its own. Nothing secret is left on the machine, its certificate
-// is good for its own Node only, and its token for nothing. The controller then finds nothing to do, and a leave
-// removes the accounts.
+// joins with the rights of its account and with keys of its own. Nothing secret is left on the machine, its
+// certificate is good for its own Node only, and its token for nothing. The controller then finds nothing to do, and a
+// leave removes the accounts.
 func TestFirstBoot(t *testing.T) {
 	if _, err := exec.LookPath("cloud-init"); err != nil {
 		t.Skipf("no cloud-init (.ci/programs installs it): %v", err)

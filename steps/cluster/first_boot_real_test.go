@@ -15,7 +15,7 @@ import (
 )
 
 // TestFirstBootLimits: who has the user data of a node gets tokens of the accounts of its programs for that Node only,
-// although its role names the accounts alone. Other users are not affected. Its certificate is good for that Node, too.
+// although its role names the accounts alone. Other users are not affected. Its certificate is good for that Node.
 func TestFirstBootLimits(t *testing.T) {
 	p := startControlPlane(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

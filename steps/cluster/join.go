@@ -45,7 +45,7 @@ func (k *client) MintToken(ctx context.Context, node string, ttl time.Duration) 
 	return k.tokenFor(ctx, node, kube.BootstrapToken{Expires: time.Now().Add(ttl).UTC().Truncate(time.Second)})
 }
 
-// tokenFor creates the Secret of t, with an id and a secret. With t.Certificate its secret is not known to anybody, and
+// tokenFor creates the Secret of t, with an id and a secret. With t.Certificate its secret is not known to anybody and
 // good for nothing.
 func (k *client) tokenFor(ctx context.Context, node string, t kube.BootstrapToken) (kube.BootstrapToken, error) {
 	what := "creating a bootstrap token for " + node

@@ -64,8 +64,8 @@ func (p *controlPlane) nodeCertificate(ctx context.Context, a, less kube.API) {
 	p.authenticatesNobody(ctx, a, token)
 }
 
-// bindNodes lets the cluster approve what Nodes request for themselves, and lets them read the kubelet's settings, both
-// as kubeadm does.
+// bindNodes lets the cluster approve what Nodes request for themselves, and lets them read the kubelet's settings, as
+// kubeadm does.
 func (p *controlPlane) bindNodes(ctx context.Context) {
 	p.t.Helper()
 	nodes := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}}

@@ -106,8 +106,8 @@ func (s *signer) sign() {
 	s.request.Status.Certificate = certPEM(der)
 }
 
-// TestMintCertificate: a certificate is given out only if it is what was requested. Its request is deleted however that
-// ends.
+// TestMintCertificate: a certificate is given out only if it is what was requested. Its request is deleted however
+// that ends.
 func TestMintCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		signer
