@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"cmp"
-	"encoding/pem"
 	"strings"
 	"time"
 )
@@ -16,13 +14,21 @@ type BootstrapToken struct {
 	Expires     time.Time
 }
 
+// pemBegin begins a block of PEM.
+const pemBegin = "-----BEGIN "
+
 // Text is what a step gives out as its token. It is secret.
-func (t BootstrapToken) Text() string { return t.ID + "." + cmp.Or(t.Certificate, t.Secret) }
+func (t BootstrapToken) Text() string {
+	if t.Certificate != "" {
+		return t.ID + "." + t.Certificate
+	}
+	return t.ID + "." + t.Secret
+}
 
 // ParseBootstrapToken reads what Text writes.
 func ParseBootstrapToken(s string) (t BootstrapToken) {
 	var rest string
-	if t.ID, rest, _ = strings.Cut(s, "."); strings.HasPrefix(rest, "-----BEGIN ") {
+	if t.ID, rest, _ = strings.Cut(s, "."); strings.HasPrefix(rest, pemBegin) {
 		t.Certificate = rest
 	} else {
 		t.Secret = rest
@@ -30,14 +36,11 @@ func ParseBootstrapToken(s string) (t BootstrapToken) {
 	return t
 }
 
-// Pair is the certificate and the private key, each in PEM; both are nil for a token.
+// Pair is the certificate and the private key, each in PEM; both are nil for a token. The key comes last.
 func (t BootstrapToken) Pair() (cert, key []byte) {
-	for b, rest := pem.Decode([]byte(t.Certificate)); b != nil; b, rest = pem.Decode(rest) {
-		if b.Type == "CERTIFICATE" {
-			cert = append(cert, pem.EncodeToMemory(b)...)
-		} else {
-			key = append(key, pem.EncodeToMemory(b)...)
-		}
+	i := strings.LastIndex(t.Certificate, pemBegin)
+	if i < 0 {
+		return nil, nil
 	}
-	return cert, key
+	return []byte(t.Certificate[:i]), []byte(t.Certificate[i:])
 }
