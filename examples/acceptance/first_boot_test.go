@@ -67,7 +67,7 @@ func TestFirstBoot(t *testing.T) {
 	args := writePlan(t, b.head(), b.linuxHosts(map[string]string{b.name: b.overSSH(b.machine.IP()),
 		"lin-1": copies[0].overSSH("10.89.7.2"), "lin-2": copies[1].overSSH("10.89.8.2")}), bakedSteps)
 	released(t).must(ctx, t, append([]string{"lock"}, args...)...)
-	traces := b.bake(ctx, args)
+	baked := b.bake(ctx, args)
 	released(t).must(ctx, t, append([]string{"bundle", "--no-images", "-o", bundle}, args...)...)
 	for i, c := range copies {
 		c.bootCopy(ctx, b.machine, []string{"10.89.7", "10.89.8"}[i])
@@ -79,7 +79,7 @@ func TestFirstBoot(t *testing.T) {
 				t.Parallel()
 				c.t = t
 				c.wantFirstBoot(ctx)
-				traces.wantNowhere(ctx, t, c.machine)
+				baked.wantNowhere(ctx, t, c.machine)
 			})
 		}
 	})
@@ -126,7 +126,9 @@ func (b *linuxBed) wantFirstBoot(ctx context.Context) {
 
 // keyOf are traces of a private key, as PEM and in a kubeconfig.
 func keyOf(own string) traces {
-	key := own[strings.Index(own, "-----BEGIN EC"):]
+	const begin = "-----BEGIN EC"
+	_, rest, _ := strings.Cut(own, begin)
+	key := begin + rest
 	return traces{strings.Split(key, "\n")[1], base64.StdEncoding.EncodeToString([]byte(key))}
 }
 
