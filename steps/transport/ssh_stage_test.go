@@ -128,7 +128,7 @@ func TestDropInStage(t *testing.T) {
 
 // TestStageResumes: a transfer that was cut continues where it ended, unless what arrived is not what was sent.
 func TestStageResumes(t *testing.T) {
-	const size = 16 << 20
+	const size = 24 << 20
 	for name, change := range map[string]func(b []byte) []byte{
 		"cut":      nil,
 		"damaged":  func(b []byte) []byte { b[100]++; return b },
@@ -138,7 +138,7 @@ func TestStageResumes(t *testing.T) {
 			m := newMachine(t)
 			m.place(t)
 			cut := sshtest.NewProxy(t, m.addr, 0)
-			cut.CutAt = 13 << 20
+			cut.CutAt = 21 << 20
 			src := artifact(t, size)
 			conn := m.dial(t, m.config(cut.Addr))
 			if err := stage(t.Context(), conn, src, nil); !errors.Is(err, ErrDropped) {
