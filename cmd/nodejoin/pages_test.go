@@ -39,26 +39,28 @@ func TestPages(t *testing.T) {
 	} {
 		params.Cmds[name] = cmd
 	}
-	alone := params.Setup
-	params.Setup = func(e *testscript.Env) error {
-		if err := alone(e); err != nil {
-			return err
-		}
-		caches, err := goCaches() // a plan with hosts over SSH has the agent in it
-		if err != nil {
-			return err
-		}
-		for name, dir := range caches {
-			e.Setenv(name, dir)
-		}
-		for _, name := range []string{"quickstart", "ci"} {
-			if err := copyExample(os.DirFS("../../examples/"+name), filepath.Join(e.WorkDir, "examples", name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	params.Setup = setupPages
 	testscript.Run(t, params)
+}
+
+// setupPages is setup for scripts of pages, whose plans may have hosts over SSH.
+func setupPages(e *testscript.Env) error {
+	if err := setup(e); err != nil {
+		return err
+	}
+	caches, err := goCaches() // such a plan has the agent in it, which go build makes
+	if err != nil {
+		return err
+	}
+	for name, dir := range caches {
+		e.Setenv(name, dir)
+	}
+	for _, name := range []string{"quickstart", "ci"} {
+		if err := copyExample(os.DirFS("../../examples/"+name), filepath.Join(e.WorkDir, "examples", name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestPageCommands: the script of a page, testdata/pages/NAME.txtar, runs every command of the page, in its order.
