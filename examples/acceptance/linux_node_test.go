@@ -1,7 +1,6 @@
 package acceptance_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +36,7 @@ type linuxBed struct {
 	dir     string
 	cluster *controlplane.Cluster
 	machine *machine.Machine
+	sshd    string // more of sshd_config
 }
 
 func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {
@@ -126,8 +126,8 @@ func (b *linuxBed) serveSSH(ctx context.Context, dir, hostKey string) {
 	b.newKey(ctx, "user")
 	b.put(filepath.Join(b.dir, "user.pub"), dir+"/user.pub")
 	b.write(dir+"/sshd_config", fmt.Appendf(nil, "ListenAddress %s:22\nHostKey %s\nAuthorizedKeysFile %s/user.pub\n"+
-		"StrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n", b.machine.IP(),
-		hostKey, dir))
+		"StrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\nSubsystem sftp internal-sftp\n%s", b.machine.IP(),
+		hostKey, dir, b.sshd))
 	public, err := os.ReadFile(b.machine.Path(hostKey + ".pub"))
 	if err != nil {
 		b.t.Fatal(err)
@@ -140,16 +140,19 @@ func (b *linuxBed) serveSSH(ctx context.Context, dir, hostKey string) {
 		b.t.Fatal(err)
 	}
 	cmd := b.machine.Command(context.WithoutCancel(ctx), "/usr/sbin/sshd", "-D", "-e", "-f", dir+"/sshd_config")
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
+	log, err := os.Create(filepath.Join(b.dir, "sshd.log")) // a pipe would be held open until the machine ends
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cmd.Stderr = log
+	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if b.t.Failed() {
-			b.t.Logf("--- sshd\n%s", tail(log.String()))
+			b.t.Logf("--- sshd\n%s", tail(b.read("sshd.log")))
 		}
 	})
 	until(ctx, b.t, "sshd", func() error {

@@ -24,7 +24,7 @@ node "box" {
   connection "ssh" {
     host        = %[1]q
     user        = "deploy"
-    identity    = ["%[2]s/user"]
+    identity    = [%[5]s]
     known_hosts = ["%[2]s/known_hosts"]
     %[3]s
   }
@@ -60,7 +60,8 @@ step "service" "sleeper" {
 type sudoBed struct {
 	*linuxBed
 	program string
-	digest  string // of the artifact
+	digest  string   // of the artifact
+	keys    []string // files of the keys that nodejoin logs in with
 }
 
 func newSudoBed(ctx context.Context, t *testing.T) *sudoBed {
@@ -68,17 +69,26 @@ func newSudoBed(ctx context.Context, t *testing.T) *sudoBed {
 	b := &sudoBed{linuxBed: &linuxBed{t: t, dir: t.TempDir()}}
 	b.machine = startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: "box", Network: "10.89.18"})
 	b.startSSHD(ctx)
-	b.run(ctx, "sh", "-c", "useradd --create-home --shell /bin/bash deploy && "+
-		"echo deploy:"+sudoPassword+" | chpasswd && rm -f /etc/doas.conf && "+
-		"chmod 755 /opt/sshd && chmod 644 /opt/sshd/user.pub && "+
+	b.letIn(ctx, "deploy")
+	b.run(ctx, "sh", "-c", "echo deploy:"+sudoPassword+" | chpasswd && rm -f /etc/doas.conf && "+
 		"echo 127.0.0.1 localhost box >> /etc/hosts") // sudo looks its host up, and there is no name server
 	b.program = string(released(t))
-	b.digest = writeTools(t, filepath.Join(b.dir, "tools.tar.gz"))
+	b.digest = writeTools(t, filepath.Join(b.dir, "tools.tar.gz"), 0)
+	b.keys = []string{filepath.Join(b.dir, "user")}
 	return b
 }
 
+// letIn makes users who are not root, and log in with the key of the bed.
+func (b *linuxBed) letIn(ctx context.Context, users ...string) {
+	b.t.Helper()
+	for _, user := range users {
+		b.run(ctx, "useradd", "--create-home", "--shell", "/bin/bash", "--password", "*", user) // else it is locked
+	}
+	b.run(ctx, "sh", "-c", "chmod 755 /opt/sshd && chmod 644 /opt/sshd/user.pub")
+}
+
 // run runs a program on the machine and returns its standard output.
-func (b *sudoBed) run(ctx context.Context, argv ...string) string {
+func (b *linuxBed) run(ctx context.Context, argv ...string) string {
 	b.t.Helper()
 	var said bytes.Buffer
 	cmd := b.machine.Command(ctx, argv...)
@@ -101,13 +111,19 @@ func (b *sudoBed) sudoers(text string) {
 	}
 }
 
-// nodejoin runs the program on the plan with a become block, and returns its exit code and what it printed.
-func (b *sudoBed) nodejoin(become, password string, args ...string) (code int, out string) {
+// plan writes the plan; more of its connection has a become block.
+func (b *sudoBed) plan(more string) {
 	b.t.Helper()
-	text := fmt.Sprintf(sudoPlan, b.machine.IP(), b.dir, become, b.digest)
+	text := fmt.Sprintf(sudoPlan, b.machine.IP(), b.dir, more, b.digest, `"`+strings.Join(b.keys, `", "`)+`"`)
 	if err := os.WriteFile(filepath.Join(b.dir, "box.join.hcl"), []byte(text), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// nodejoin runs the program on the plan with a become block, and returns its exit code and what it printed.
+func (b *sudoBed) nodejoin(become, password string, args ...string) (code int, out string) {
+	b.t.Helper()
+	b.plan(become)
 	// It also ends what the test started.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -171,9 +187,9 @@ func (b *sudoBed) want(code int, become, password string, args []string, says ..
 
 // TestLinuxSudo: Debian's OpenSSH, sudo and doas, and a user who is not root. What root can do works here, too: a plan
 // with a staged artifact and a service, the lock, history, doctor, logs and leave. What is refused is refused with
-// its reason, and the password is nowhere but on sudo's standard input.
+// its reason, and the password is nowhere but on sudo's standard input. Then the machine stands behind two jump hosts.
 func TestLinuxSudo(t *testing.T) {
-	ctx, cancel := bounded(t, 4*time.Minute)
+	ctx, cancel := bounded(t, 6*time.Minute)
 	defer cancel()
 	b := newSudoBed(ctx, t)
 	const (
@@ -233,6 +249,7 @@ func TestLinuxSudo(t *testing.T) {
 		"ls -d /home/deploy/.nodejoin /var/lib/nodejoin /etc/box /opt/tools 2>/dev/null || true"); left != "" {
 		t.Errorf("files after the leave: %s", left)
 	}
+	b.behindGates(ctx)
 	b.run(ctx, "rm", "/usr/bin/sudo")
 	b.want(4, bare, "", plan, "there is no sudo on the machine")
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -84,7 +85,7 @@ func TestLinuxOverOpenSSH(t *testing.T) {
 	dir := t.TempDir()
 	sweepAgents(t)
 	port := startSSHD(ctx, t, dir)
-	digest := writeTools(t, filepath.Join(dir, "tools.tar.gz"))
+	digest := writeTools(t, filepath.Join(dir, "tools.tar.gz"), 0)
 	if err := os.WriteFile(filepath.Join(dir, "box.join.hcl"), fmt.Appendf(nil, linuxPlan, dir, digest),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -192,8 +193,9 @@ func startSSHD(ctx context.Context, t *testing.T, dir string) int {
 	}
 }
 
-// writeTools creates an archive with one program, this machine's sleep, and returns its sha256.
-func writeTools(t *testing.T, name string) string {
+// writeTools creates an archive with one program, this machine's sleep, and returns its sha256. padding is the size of
+// a file beside it that does not compress; 0 = there is none.
+func writeTools(t *testing.T, name string, padding int) string {
 	t.Helper()
 	program, err := os.ReadFile("/bin/sleep")
 	if err != nil {
@@ -202,11 +204,20 @@ func writeTools(t *testing.T, name string) string {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	w := tar.NewWriter(z)
-	if err := w.WriteHeader(&tar.Header{Name: "sleep", Mode: 0o755, Size: int64(len(program))}); err != nil {
-		t.Fatal(err)
+	put := func(name string, text []byte) {
+		err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))})
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := w.Write(program); err != nil {
-		t.Fatal(err)
+	put("sleep", program)
+	if padding > 0 {
+		text := make([]byte, padding)
+		_, _ = rand.Read(text) // it never fails
+		put("padding", text)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,8 @@ type door interface {
 	crashed(ctx context.Context) string
 	// removeAgents removes the programs of agents, then their folder if it is empty.
 	removeAgents(ctx context.Context) error
+	// blame adds to the error of a lost connection which server on the way has ended it, if that is known.
+	blame(err error) error
 	// hangUp ends the connection without waiting for the machine. It may be called again.
 	hangUp()
 	// release frees what is left after hangUp.
@@ -185,7 +187,7 @@ func (s *agentConn) explain(ctx context.Context, err error, p program) error {
 		}
 		return fmt.Errorf("%w: the agent ended: %s", ErrDropped, how)
 	}
-	return err
+	return s.door.blame(err)
 }
 
 // failed classifies an error of the connection: lost, cancelled, or the agent's.
@@ -199,7 +201,7 @@ func (s *agentConn) failed(ctx context.Context, err error) error {
 	case s.lostBy() != nil:
 		return lostConnection(s.lostBy())
 	case s.dead():
-		return fmt.Errorf("%w: %w", ErrDropped, err)
+		return s.door.blame(fmt.Errorf("%w: %w", ErrDropped, err))
 	}
 	return &ConnectError{Reason: ReasonAgent, Host: s.name, Summary: "the agent could not be pushed",
 		Detail: err.Error(), Err: err,

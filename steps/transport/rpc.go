@@ -347,9 +347,10 @@ func (c *rpc) make(ctx context.Context, method string, grace time.Duration, para
 	return untrusted(method, err)
 }
 
-// dropped says why the stream ended; err is what the call saw of it.
+// dropped says why the stream ended; err is what the call saw of it, which is that it was cancelled where it had
+// been sent.
 func (c *rpc) dropped(err error) error {
-	if c.gone() && !errors.Is(c.why, io.EOF) {
+	if c.gone() && (!errors.Is(c.why, io.EOF) || errors.Is(err, context.Canceled)) {
 		err = c.why
 	}
 	return fmt.Errorf("%w: %w", ErrDropped, err)

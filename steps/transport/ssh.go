@@ -37,7 +37,9 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 	s.door = s
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	s.work.Go(func() { keepAlive(life, w.last(), c.KeepAlive, s.ping, s.lose) })
+	s.work.Go(func() {
+		keepAlive(life, w.last(), c.KeepAlive, s.ping, func(err error) { s.lose(s.blame(err)) })
+	})
 	s.work.Go(func() {
 		_ = w.last().Wait()
 		close(s.over)

@@ -20,6 +20,8 @@ type sshConn struct {
 
 func (s *sshConn) open(line string) (program, error) { return start(s.way.last(), line) }
 
+func (s *sshConn) blame(err error) error { return s.way.blame(err, len(s.way.clients)-1) }
+
 func (s *sshConn) hangUp() { s.way.close() }
 
 func (s *sshConn) release() {

@@ -16,9 +16,10 @@ const defaultTimeout = 30 * time.Second
 // way is the chain of SSH clients to a machine; over SSH, the last one is the machine's.
 type way struct {
 	clients []*ssh.Client
-	name    string // "Administrator@10.0.0.21:22"
-	user    string // of the last
-	target  string // address and port of the last, as they were written
+	names   []string // of the servers that clients are logged in to
+	name    string   // "Administrator@10.0.0.21:22"
+	user    string   // of the last
+	target  string   // address and port of the last, as they were written
 }
 
 func (w *way) last() *ssh.Client { return w.clients[len(w.clients)-1] }
@@ -29,6 +30,34 @@ func (w *way) close() {
 	for _, c := range w.clients {
 		_ = c.Close()
 	}
+}
+
+// blameBound is how long a jump host may take to show that it is there.
+const blameBound = 2 * time.Second
+
+// blame adds to the error of a lost connection which of the first n servers, the jump hosts, has ended its
+// connection or does not answer; that is none where the machine itself did.
+func (w *way) blame(err error, n int) error {
+	for i, client := range w.clients[:n] {
+		answer := make(chan error, 1)
+		go func() { // it ends with the connection
+			_, _, err := client.SendRequest(keepAliveRequest, true, nil)
+			answer <- err
+		}()
+		did := "does not answer"
+		late := time.NewTimer(blameBound)
+		select {
+		case gone := <-answer:
+			late.Stop()
+			if gone == nil {
+				continue
+			}
+			did = "ended the connection"
+		case <-late.C:
+		}
+		return fmt.Errorf("%w: jump host %d of %d, %s, %s", err, i+1, n, w.names[i], did)
+	}
+	return err
 }
 
 // dialWay connects and logs in, through the jump hosts, within c.Timeout.
@@ -78,7 +107,7 @@ func (w *way) dial(ctx context.Context, c SSHConfig, hops []hop, n int) error {
 			w.close()
 			return placed(err, hops, i)
 		}
-		w.clients = append(w.clients, client)
+		w.clients, w.names = append(w.clients, client), append(w.names, h.name())
 	}
 	return nil
 }

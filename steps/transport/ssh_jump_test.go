@@ -63,6 +63,7 @@ func closed(t *testing.T) string {
 
 // TestJumpHosts: the agent works behind two jump hosts, whose keys come from known_hosts files or the plan.
 func TestJumpHosts(t *testing.T) {
+	t.Run("OpenSSH", testOpenSSHJumps)
 	c := newChain(t)
 	c.m.place(t)
 	pinned := c.config
@@ -86,6 +87,7 @@ func TestJumpHosts(t *testing.T) {
 // TestJumpHostsFail: any failure on the route is one error that names the server, its position and the remedy. No
 // server behind it is contacted.
 func TestJumpHostsFail(t *testing.T) {
+	t.Run("OpenSSH", testOpenSSHJumpsFail)
 	const first, second = "jump host 1 of 2 on the way to admin@", "jump host 2 of 2 on the way to admin@"
 	same := func(*machine) {}
 	other := newSigner(t, ed25519Key(t))

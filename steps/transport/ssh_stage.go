@@ -63,7 +63,7 @@ func (s *sshConn) stageFailed(ctx context.Context, src steps.Source, err error) 
 	case s.lostBy() != nil:
 		return lostConnection(s.lostBy())
 	case s.dead():
-		return fmt.Errorf("%w: %w", ErrDropped, err)
+		return s.blame(fmt.Errorf("%w: %w", ErrDropped, err))
 	}
 	s.closeFiles()
 	return fmt.Errorf("send %s: %w", src.File, err)

@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,60 +20,99 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// TestOpenSSH does a first and a second run against the distribution's sshd. It
-// needs root and an installed sshd.
-func TestOpenSSH(t *testing.T) {
-	sshd, err := exec.LookPath("/usr/sbin/sshd")
+// sshd is the distribution's SSH server, which lets one user in with one key.
+type sshd struct {
+	addr     string
+	user     string
+	host     ssh.Signer
+	identity string // the user's key file
+	process  *os.Process
+}
+
+// startSSHD starts an SSH server with more settings for sshd_config; before is what stands before the user's key in
+// authorized_keys. It needs root and an installed sshd.
+func startSSHD(t *testing.T, user, before string, settings ...string) *sshd {
+	t.Helper()
+	program, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil || os.Getuid() != 0 {
 		skip(t, "needs /usr/sbin/sshd and root")
 	}
 	t.Setenv("SSH_AUTH_SOCK", "")
-	dir := t.TempDir()
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 		skip(t, "no place for sshd: %v", err)
 	}
-	hostKey, userKey := ed25519Key(t), ed25519Key(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	cat, err := exec.LookPath("cat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().(*net.TCPAddr)
-	_ = l.Close()
-	config := writeText(t, filepath.Join(dir, "sshd_config"), fmt.Sprintf(
-		"ListenAddress %s\nHostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nPidFile none\nPermitRootLogin "+
-			"yes\nUsePAM no\nSubsystem sftp internal-sftp\n",
-		addr, writeKey(t, filepath.Join(dir, "host"), hostKey, ""),
-		writeText(t, filepath.Join(dir, "keys"), authorized(newSigner(t, userKey)))))
+	dir, hostKey, userKey := t.TempDir(), ed25519Key(t), ed25519Key(t)
+	d := &sshd{addr: closed(t), user: user, host: newSigner(t, hostKey),
+		identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
+	// sshd reads the file as the user, who cannot read a folder of tests.
+	keys := writeText(t, filepath.Join(dir, "keys"), before+authorized(newSigner(t, userKey))+"\n")
+	settings = append(settings, "ListenAddress "+d.addr, "HostKey "+writeKey(t, filepath.Join(dir, "host"), hostKey, ""),
+		"AuthorizedKeysFile none", "AuthorizedKeysCommand "+cat+" "+keys, "AuthorizedKeysCommandUser root",
+		"PidFile none", "PermitRootLogin yes", "UsePAM no", "Subsystem sftp internal-sftp")
+	config := writeText(t, filepath.Join(dir, "sshd_config"), strings.Join(settings, "\n")+"\n")
 	var log tail
-	cmd := exec.Command(sshd, "-D", "-e", "-f", config)
+	cmd := exec.Command(program, "-D", "-e", "-f", config)
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	d.process = cmd.Process
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		d.kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	m := &machine{dir: filepath.Join(dir, "data"), host: newSigner(t, hostKey),
-		identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
-	t.Cleanup(func() { // sshd uses the home folder that the system reports
-		if self, err := selfDigest(); err == nil {
-			if home, err := os.UserHomeDir(); err == nil {
-				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(addr.String()).Target, "", self).remote))
-			}
+			t.Logf("sshd of %s: %s", user, log.String())
 		}
 	})
 	until(t, "sshd listens", func() bool {
-		c, err := net.DialTimeout("tcp", addr.String(), time.Second)
+		c, err := net.DialTimeout("tcp", d.addr, time.Second)
 		if err != nil {
 			return false
 		}
 		return c.Close() == nil
 	})
-	p := sshtest.NewProxy(t, addr.String(), 20*time.Millisecond)
+	return d
+}
+
+// kill ends the server and its connections.
+func (d *sshd) kill() {
+	all := descendants(d.process.Pid)
+	_ = d.process.Kill()
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// descendants are the processes that a process has started, and those that these have.
+func descendants(pid int) []int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid)) // it may have ended
+	var out []int
+	for _, f := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(f); err == nil {
+			out = append(append(out, child), descendants(child)...)
+		}
+	}
+	return out
+}
+
+// TestOpenSSH does a first and a second run against the distribution's sshd. It
+// needs root and an installed sshd.
+func TestOpenSSH(t *testing.T) {
+	d := startSSHD(t, "root", "")
+	dir := t.TempDir()
+	m := &machine{dir: filepath.Join(dir, "data"), host: d.host, identity: d.identity}
+	t.Cleanup(func() { // sshd uses the home folder that the system reports
+		if self, err := selfDigest(); err == nil {
+			if home, err := os.UserHomeDir(); err == nil {
+				_ = os.Remove(filepath.Join(home, newAgentFile(m.config(d.addr).Target, "", self).remote))
+			}
+		}
+	})
+	p := sshtest.NewProxy(t, d.addr, 20*time.Millisecond)
 	c := m.config(p.Addr)
 	c.User = "root"
 	req := directories(filepath.Join(dir, "made"), 30)
@@ -94,7 +135,7 @@ func TestOpenSSH(t *testing.T) {
 		return len(left) == 0
 	})
 
-	q := sshtest.NewProxy(t, addr.String(), 20*time.Millisecond)
+	q := sshtest.NewProxy(t, d.addr, 20*time.Millisecond)
 	c = m.config(q.Addr)
 	c.User, c.HostKey, c.KnownHosts = "root", ssh.FingerprintSHA256(m.host.PublicKey()), nil
 	start := time.Now()

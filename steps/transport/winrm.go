@@ -81,6 +81,9 @@ func DialWinRM(ctx context.Context, c WinRMConfig, agents AgentSource) (Conn, er
 // Address is the address that was connected to; behind a jump host that is known only where the plan gives it.
 func (s *winrmConn) Address(host.Facts) string { return publicAddress(s.path.remote) }
 
+// blame does nothing: the connection is lost by broken, which knows why.
+func (s *winrmConn) blame(err error) error { return err }
+
 func (s *winrmConn) hangUp() { s.end() }
 
 // release waits, within bounds, until the agent and the shell have ended. An agent that takes longer finishes its step

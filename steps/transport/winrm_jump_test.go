@@ -31,6 +31,7 @@ func (c *chain) through() *SSHConfig {
 // TestWinRMJumpHosts: the agent is carried in and works behind one jump host and behind two. The machine is connected
 // to from the last one only.
 func TestWinRMJumpHosts(t *testing.T) {
+	t.Run("OpenSSH", testWinRMOpenSSHJumps)
 	jumps, m, two := winrmChain(t)
 	one := two
 	through := *two.Through

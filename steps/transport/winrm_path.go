@@ -66,6 +66,14 @@ func (p *winrmPath) ends() (local, remote netip.AddrPort, direct bool) {
 	return local, remote, err == nil
 }
 
+// blame adds to the error of a lost connection which jump host has ended it.
+func (p *winrmPath) blame(err error) error {
+	if p.way == nil {
+		return err
+	}
+	return p.way.blame(err, len(p.way.clients))
+}
+
 func (p *winrmPath) close() {
 	if p.way != nil {
 		p.way.close()

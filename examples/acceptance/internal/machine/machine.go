@@ -267,6 +267,27 @@ func (m *Machine) Connect(ctx context.Context) error {
 	return runAll(ctx, commands)
 }
 
+// Join connects the machine, until it goes down, to the network of another one, too; host is the last part of its
+// address there.
+func (m *Machine) Join(ctx context.Context, other *Machine, host int) error {
+	port, address := m.link()+"q", fmt.Sprintf("%s.%d", other.opt.Network, host)
+	return runAll(ctx, [][]string{
+		strings.Fields("ip link add " + port + " master " + other.link() + " type veth peer name eth1 netns " +
+			strconv.Itoa(m.pid)),
+		strings.Fields("ip link set " + port + " up"),
+		m.enter(strings.Fields("ip addr add " + address + "/24 dev eth1")),
+		m.enter(strings.Fields("ip link set eth1 up")),
+	})
+}
+
+// Detach takes this machine out of the machine's network until back is called.
+func (m *Machine) Detach(ctx context.Context) (back func() error, err error) {
+	address := m.Gateway() + "/24 dev " + m.link()
+	return func() error {
+		return runAll(context.WithoutCancel(ctx), [][]string{strings.Fields("ip addr add " + address)})
+	}, runAll(ctx, [][]string{strings.Fields("ip addr del " + address)})
+}
+
 func runAll(ctx context.Context, commands [][]string) error {
 	for _, argv := range commands {
 		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
