@@ -58,20 +58,27 @@ func newLinuxBedOn(ctx context.Context, t *testing.T, of machine.Options, o cont
 	of.Dir = t.TempDir()
 	b := &linuxBed{t: t, name: of.Name, dir: t.TempDir()}
 	b.machine = startMachine(ctx, t, of)
-	o.Components, o.Dir, o.Address = componentSet(t), t.TempDir(), b.machine.Gateway()
+	o.Address = b.machine.Gateway()
+	b.startCluster(ctx, o)
+	return b
+}
+
+// startCluster starts the cluster of the bed.
+func (b *linuxBed) startCluster(ctx context.Context, o controlplane.Options) {
+	b.t.Helper()
+	o.Components, o.Dir = componentSet(b.t), b.t.TempDir()
 	c, err := controlplane.Start(ctx, o)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
 	b.cluster = c
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(c.Logs())
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			b.t.Log(c.Logs())
 			b.report()
 		}
 		c.Stop()
 	})
-	return b
 }
 
 // startSSHD starts the SSH server on the machine. Its keys are in b.dir, as those of

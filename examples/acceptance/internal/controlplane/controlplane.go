@@ -1,5 +1,6 @@
 // Package controlplane runs etcd, kube-apiserver, kube-controller-manager and, where a
-// test asks for it, kube-scheduler as processes, with what `kubeadm init` leaves in a cluster for nodes to join.
+// test asks for it, kube-scheduler as processes, with what `kubeadm init` leaves in a cluster for nodes to join. Or
+// the real kubeadm init makes the cluster, on a machine.
 package controlplane
 
 import (
@@ -32,8 +33,9 @@ const (
 )
 
 const (
-	startWait = 90 * time.Second
-	stopWait  = 5 * time.Second
+	startWait   = 90 * time.Second
+	kubeadmWait = 4 * time.Minute
+	stopWait    = 5 * time.Second
 )
 
 // Options of a control plane.
@@ -50,9 +52,9 @@ type Options struct {
 	Everywhere bool
 	// APIServer is the component to run as the API server; default kube-apiserver.
 	APIServer string
-	// Kubeadm has the real kubeadm init make the cluster. Its ports are kubeadm's, so there is one at a time, and tests
-	// get no certificates from it.
-	Kubeadm bool
+	// Kubeadm is a machine where the real kubeadm init makes the cluster; nil = none. Of the other options only
+	// Components and Dir count then, and tests get no certificates from the cluster.
+	Kubeadm Machine
 	// Audit has the API server log all requests.
 	Audit bool
 	// NodeGrace is how long a Node whose kubelet says nothing stays Ready; 0 = as Kubernetes has it.
@@ -99,8 +101,11 @@ type process struct {
 
 // Start brings the control plane up and waits until it answers. Stop must follow.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startWait,
-		fmt.Errorf("the control plane was not up within %v", startWait))
+	limit := startWait
+	if o.Kubeadm != nil {
+		limit = kubeadmWait
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the control plane was not up within %v", limit))
 	defer cancel()
 	if o.Address == "" {
 		o.Address = "127.0.0.1"
@@ -115,15 +120,15 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
+	if c.opts.Kubeadm != nil {
+		return c.initByKubeadm(ctx)
+	}
 	ports, err := freePorts(4)
 	if err != nil {
 		return err
 	}
 	c.port = ports[0]
 	c.URL = fmt.Sprintf("https://%s:%d", c.opts.Address, c.port)
-	if c.opts.Kubeadm {
-		return c.initByKubeadm(ctx)
-	}
 	if err := c.certificates(); err != nil {
 		return err
 	}
@@ -294,14 +299,19 @@ func (c *Cluster) run(name string, args ...string) error {
 func (c *Cluster) poll(ctx context.Context, name string, ask func() error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var done chan struct{} // nil = it is no process of ours
+	p := c.processes[name]
+	if p != nil {
+		done = p.done
+	}
 	for {
 		err := ask()
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-c.processes[name].done:
-			return fmt.Errorf("%s ended: %v", name, c.processes[name].cmd.ProcessState)
+		case <-done:
+			return fmt.Errorf("%s ended: %v", name, p.cmd.ProcessState)
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w: %w", name, context.Cause(ctx), err)
 		case <-tick.C:
@@ -336,18 +346,23 @@ func (c *Cluster) stop(name string) {
 
 // Logs is the tail of each program's log, for the report of a failed test.
 func (c *Cluster) Logs() string {
-	const tail = 40
+	if c.opts.Kubeadm != nil {
+		return c.kubeadmLogs()
+	}
 	var b strings.Builder
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		log, err := os.ReadFile(c.path(name + ".log"))
-		if err != nil {
-			continue
+		if log, err := os.ReadFile(c.path(name + ".log")); err == nil {
+			logTail(&b, name, log)
 		}
-		lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-		lines = lines[max(0, len(lines)-tail):]
-		fmt.Fprintf(&b, "--- %s\n%s\n", name, bytes.Join(lines, []byte("\n")))
 	}
 	return b.String()
+}
+
+func logTail(to *strings.Builder, name string, log []byte) {
+	const tail = 40
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	lines = lines[max(0, len(lines)-tail):]
+	fmt.Fprintf(to, "--- %s\n%s\n", name, bytes.Join(lines, []byte("\n")))
 }
 
 // freePorts returns ports that were free a moment ago; the programs cannot be told to

@@ -7,72 +7,67 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"nodejoin/examples/acceptance/internal/components"
 )
 
-// kubeadmConfig is what the administrator gives to kubeadm init.
+// Machine is a machine for a control plane of kubeadm's, with systemd, containerd, kubeadm, the kubelet as a service
+// that is not yet configured, and the images that kubeadm names.
+type Machine interface {
+	IP() string
+	Path(file string) string // on this machine
+	Run(ctx context.Context, argv ...string) (output string, err error)
+}
+
+// kubeadmConfig is what the administrator gives to kubeadm init. Machines here may have control groups v1, which
+// kubeadm refuses by its check SystemVerification, whatever the kubelet is told.
 const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
-localAPIEndpoint: {advertiseAddress: %[1]s, bindPort: %[2]d}
-nodeRegistration: {name: control-plane, criSocket: "unix:///run/containerd/containerd.sock"}
+localAPIEndpoint: {advertiseAddress: %[1]s}
+nodeRegistration:
+  criSocket: unix:///run/containerd/containerd.sock
+  ignorePreflightErrors: [SystemVerification]
+patches: {directory: /etc/kubeadm}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
-kubernetesVersion: v%[3]s
-controlPlaneEndpoint: %[1]s:%[2]d
-networking: {podSubnet: %[4]s, serviceSubnet: %[5]s}
+kubernetesVersion: v%[2]s
+controlPlaneEndpoint: %[1]s:6443
+networking: {podSubnet: %[3]s, serviceSubnet: %[4]s}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: systemd
 `
 
-// The phases of kubeadm init that run before the API server does, and those after. Left out are preflight,
-// kubelet-start, wait-control-plane (which first asks the kubelet), mark-control-plane and kubelet-finalize, which are
-// about the machine's own kubelet; upload-certs, which does nothing by default; and show-join-command, which prints.
-// The pods of the addons wait for a scheduler: there is none, as nobody has their images here.
-var (
-	phasesBefore = []string{"certs", "kubeconfig", "etcd", "control-plane"}
-	phasesAfter  = []string{"upload-config", "bootstrap-token", "addon"}
-	phasesOut    = []string{"preflight", "kubelet-start", "wait-control-plane", "upload-certs", "mark-control-plane",
-		"kubelet-finalize", "show-join-command"}
-)
+// kubeletPatch is for the kubelet of the control plane alone. It may have control groups v1, swap, and a nearly full
+// disk, from which it would remove images that no pod uses.
+const kubeletPatch = `{"failCgroupV1": false, "failSwapOn": false, "imageGCHighThresholdPercent": 100,
+	"evictionHard": {"nodefs.available": "1Mi", "imagefs.available": "1Mi"}}`
 
-// initByKubeadm has the real kubeadm init make the cluster: keys, kubeconfigs, the static pods of etcd, API server and
-// controllers, what nodes need to join, CoreDNS and kube-proxy. Its root is a folder. The programs of the static pods
-// run as processes with the command lines that kubeadm wrote, as there are no images.
+// initByKubeadm has the real kubeadm init make the cluster, with all its phases: the kubelet of the machine runs etcd,
+// API server, controllers and scheduler in containers, and kubeadm waits for them.
 func (c *Cluster) initByKubeadm(ctx context.Context) error {
-	root := c.path("root")
-	config := filepath.Join(root, "kubeadm.yaml")
-	err := errors.Join(os.MkdirAll(filepath.Join(root, "var", "lib", "etcd"), 0o700), os.WriteFile(config,
-		fmt.Appendf(nil, kubeadmConfig, c.opts.Address, c.port, components.Kubernetes, PodCIDR, ServiceCIDR), 0o600))
-	if err != nil {
+	const dir = "/etc/kubeadm"
+	m := c.opts.Kubeadm
+	config := fmt.Appendf(nil, kubeadmConfig, m.IP(), components.Kubernetes, PodCIDR, ServiceCIDR)
+	if err := errors.Join(os.MkdirAll(m.Path(dir), 0o755), os.WriteFile(m.Path(dir+"/init.yaml"), config, 0o600),
+		os.WriteFile(m.Path(dir+"/kubeletconfiguration+strategic.json"), []byte(kubeletPatch), 0o600)); err != nil {
 		return err
 	}
-	if err := c.kubeadm(ctx, root, slices.Concat(phasesAfter, phasesOut)); err != nil {
+	if _, err := m.Run(ctx, "kubeadm", "init", "--config", dir+"/init.yaml", "--skip-token-print"); err != nil {
 		return err
 	}
-	if err := c.trustKubeadm(filepath.Join(root, "etc", "kubernetes")); err != nil {
+	c.URL = fmt.Sprintf("https://%s:6443", m.IP())
+	if err := c.trustKubeadm(); err != nil {
 		return err
-	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
-		if err := c.staticPod(root, name); err != nil {
-			return err
-		}
 	}
 	if err := c.awaitAPIServer(ctx); err != nil {
-		return err
-	}
-	if err := c.kubeadm(ctx, root, slices.Concat(phasesBefore, phasesOut)); err != nil {
 		return err
 	}
 	// The token that kubeadm made for an administrator is used by nobody here: nodejoin makes its own.
@@ -80,21 +75,18 @@ func (c *Cluster) initByKubeadm(ctx context.Context) error {
 		metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
 }
 
-func (c *Cluster) kubeadm(ctx context.Context, root string, skip []string) error {
-	cmd := exec.CommandContext(ctx, c.opts.Components.Bin("kubeadm"), "init", "--rootfs", root, "--config",
-		"/kubeadm.yaml", "--skip-token-print", "--skip-phases", strings.Join(skip, ","))
-	out, err := cmd.CombinedOutput()
+// trustKubeadm copies the CA and the administrator's kubeconfig that kubeadm made.
+func (c *Cluster) trustKubeadm() error {
+	const dir = "/etc/kubernetes/"
+	text, err := os.ReadFile(c.opts.Kubeadm.Path(dir + "admin.conf"))
 	if err != nil {
-		return fmt.Errorf("kubeadm init without %v: %w\n%s", skip, err, out)
+		return err
 	}
-	return nil
-}
-
-// trustKubeadm takes the CA and the administrator's kubeconfig that kubeadm made.
-func (c *Cluster) trustKubeadm(dir string) error {
-	c.Kubeconfig = filepath.Join(dir, "admin.conf")
-	text, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
-	if err != nil {
+	c.Kubeconfig = c.path("admin.conf")
+	if err := os.WriteFile(c.Kubeconfig, text, 0o600); err != nil {
+		return err
+	}
+	if text, err = os.ReadFile(c.opts.Kubeadm.Path(dir + "pki/ca.crt")); err != nil {
 		return err
 	}
 	block, _ := pem.Decode(text)
@@ -110,24 +102,19 @@ func (c *Cluster) trustKubeadm(dir string) error {
 	return nil
 }
 
-// staticPod runs the program of one of kubeadm's static pods.
-func (c *Cluster) staticPod(root, name string) error {
-	text, err := os.ReadFile(filepath.Join(root, "etc", "kubernetes", "manifests", name+".yaml"))
-	if err != nil {
-		return err
-	}
-	var pod corev1.Pod
-	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
-		return err
-	}
-	if n := len(pod.Spec.Containers); n != 1 || pod.Spec.Containers[0].Command[0] != name {
-		return fmt.Errorf("the static pod %s has %d containers, or another program", name, n)
-	}
-	args := pod.Spec.Containers[0].Command[1:]
-	for i := range args {
-		for _, dir := range []string{"/etc/kubernetes", "/var/lib/etcd"} {
-			args[i] = strings.ReplaceAll(args[i], "="+dir, "="+root+dir)
+// kubeadmLogs is the tail of the log of the kubelet, and of each container.
+func (c *Cluster) kubeadmLogs() string {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	var b strings.Builder
+	// On an error the output is what there is.
+	out, _ := c.opts.Kubeadm.Run(ctx, "journalctl", "--unit=kubelet", "--lines=40", "--output=cat", "--no-pager")
+	logTail(&b, "kubelet", []byte(out))
+	logs, _ := filepath.Glob(c.opts.Kubeadm.Path("/var/log/pods") + "/*/*/*.log") // the pattern is well-formed
+	for _, name := range logs {
+		if text, err := os.ReadFile(name); err == nil {
+			logTail(&b, filepath.Base(filepath.Dir(name)), text)
 		}
 	}
-	return c.run(name, args...)
+	return b.String()
 }

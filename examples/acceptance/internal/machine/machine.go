@@ -30,6 +30,8 @@ type Options struct {
 	// Network is the /24 network between the machine, which gets .2, and this one,
 	// which gets .1: "10.89.7". "" = loopback alone.
 	Network string
+	// Beside is a machine that is up and whose network this one shares, as .3; nil = it has its own.
+	Beside *Machine
 }
 
 // Machine is a machine, up or down.
@@ -44,6 +46,9 @@ type Machine struct {
 
 // Start creates a machine, boots it and connects it.
 func Start(ctx context.Context, opt Options) (m *Machine, err error) {
+	if opt.Beside != nil {
+		opt.Network = opt.Beside.opt.Network
+	}
 	m = &Machine{opt: opt}
 	defer func() {
 		if err != nil {
@@ -229,16 +234,29 @@ func exists(path string) bool {
 }
 
 // IP is the machine's address.
-func (m *Machine) IP() string { return m.opt.Network + ".2" }
+func (m *Machine) IP() string {
+	if m.opt.Beside != nil {
+		return m.opt.Network + ".3"
+	}
+	return m.opt.Network + ".2"
+}
 
 // Gateway is the address of this machine on the same network.
 func (m *Machine) Gateway() string { return m.opt.Network + ".1" }
 
 func (m *Machine) link() string { return "nj" + m.opt.Name }
 
+// bridge is the link between the machines of a network and this one.
+func (m *Machine) bridge() string {
+	if m.opt.Beside != nil {
+		return m.opt.Beside.link()
+	}
+	return m.link()
+}
+
 // makeNetwork creates this side of the network, which also exists while the machine is down.
 func (m *Machine) makeNetwork(ctx context.Context) error {
-	if m.opt.Network == "" {
+	if m.opt.Network == "" || m.opt.Beside != nil {
 		return nil
 	}
 	return runAll(ctx, [][]string{
@@ -258,7 +276,8 @@ func (m *Machine) Connect(ctx context.Context) error {
 	if m.opt.Network != "" {
 		port := m.link() + "p"
 		commands = append(commands,
-			strings.Fields("ip link add "+port+" master "+m.link()+" type veth peer name eth0 netns "+strconv.Itoa(m.pid)),
+			strings.Fields("ip link add "+port+" master "+m.bridge()+" type veth peer name eth0 netns "+
+				strconv.Itoa(m.pid)),
 			strings.Fields("ip link set "+port+" up"))
 		inside("addr add " + m.IP() + "/24 dev eth0")
 		inside("link set eth0 up")

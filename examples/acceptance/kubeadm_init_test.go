@@ -1,0 +1,271 @@
+package acceptance_test
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodejoin/examples/acceptance/internal/components"
+	"nodejoin/examples/acceptance/internal/controlplane"
+	"nodejoin/examples/acceptance/internal/machine"
+)
+
+const controlPlaneNode = "cp-1"
+
+// newKubeadmBed is newLinuxBed with a cluster that the real kubeadm init makes on a machine beside.
+func newKubeadmBed(ctx context.Context, t *testing.T) *linuxBed {
+	t.Helper()
+	b := &linuxBed{t: t, name: linuxNode, dir: t.TempDir()}
+	b.machine = startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: linuxNode, Systemd: true,
+		Network: linuxNetwork})
+	m := startMachine(ctx, t, machine.Options{Dir: t.TempDir(), Name: controlPlaneNode, Systemd: true,
+		Beside: b.machine})
+	began := time.Now()
+	prepareForKubeadm(ctx, t, m)
+	prepared := time.Since(began)
+	b.startCluster(ctx, controlplane.Options{Kubeadm: m})
+	t.Logf("kubeadm init after %.1fs, of which %.1fs were for images and programs", time.Since(began).Seconds(),
+		prepared.Seconds())
+	wantControlPlane(ctx, t, b.cluster, m)
+	b.startSSHD(ctx)
+	// The kubelet makes it as a volume of kubeadm's kube-proxy, and nobody removes it before a boot.
+	b.write("/run/xtables.lock", nil)
+	return b
+}
+
+// controlPlaneFiles are what an administrator writes on a machine before kubeadm init. The units do what those of the
+// packages of containerd and kubeadm do.
+func controlPlaneFiles(ip, pause string) map[string]string {
+	return map[string]string{
+		"/etc/hosts": "127.0.0.1 localhost\n" + ip + " " + controlPlaneNode + "\n",
+		// As linuxHost says, there may be no right to lower oom_score_adj.
+		"/etc/containerd/config.toml": `version = 3
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '` + pause + `'
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+options = { SystemdCgroup = true }
+`,
+		"/etc/systemd/system/containerd.service": `[Service]
+ExecStart=/usr/local/bin/containerd
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+LimitNOFILE=infinity
+[Install]
+WantedBy=multi-user.target
+`,
+		"/etc/systemd/system/kubelet.service": `[Unit]
+After=containerd.service
+StartLimitIntervalSec=0
+[Service]
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=/usr/local/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \
+	--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS
+Restart=always
+RestartSec=10
+[Install]
+WantedBy=multi-user.target
+`,
+	}
+}
+
+// prepareForKubeadm does on a machine what comes before kubeadm init: containerd runs, the kubelet and kubeadm are
+// installed, IPv4 is forwarded, and there are the images of the control plane.
+func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
+	t.Helper()
+	set := componentSet(t)
+	images := kubeadmImages(ctx, t, set)
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "ctr", "kubelet", "kubeadm"} {
+		cp := exec.CommandContext(ctx, "cp", set.Bin(name), m.Path("/usr/local/bin/"+name))
+		if out, err := cp.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for file, text := range controlPlaneFiles(m.IP(), images["pause"]) {
+		if err := errors.Join(os.MkdirAll(m.Path(path.Dir(file)), 0o755),
+			os.WriteFile(m.Path(file), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range []string{"sysctl -w net.ipv4.ip_forward=1", "systemctl daemon-reload",
+		"systemctl enable --now containerd", "systemctl enable kubelet"} {
+		if _, err := m.Run(ctx, strings.Fields(command)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importPrograms(ctx, t, m, images)
+}
+
+// kubeadmImages are the names of the images that kubeadm wants, by the programs in them.
+func kubeadmImages(ctx context.Context, t *testing.T, set *components.Set) map[string]string {
+	t.Helper()
+	out, err := exec.CommandContext(ctx, set.Bin("kubeadm"), "config", "images", "list", "--kubernetes-version",
+		"v"+components.Kubernetes).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := map[string]string{}
+	for image := range strings.FieldsSeq(string(out)) {
+		name, _, _ := strings.Cut(path.Base(image), ":")
+		images[name] = image
+	}
+	return images
+}
+
+// importPrograms imports an image for each program, which is all that is in it. Those of pause, CoreDNS and kube-proxy
+// have the one that waits: kube-proxy's would need more programs.
+func importPrograms(ctx context.Context, t *testing.T, m *machine.Machine, images map[string]string) {
+	t.Helper()
+	waits := goBuildIn(t, ".", "linux", "podimage", "build", "-trimpath", "-ldflags", "-s -w", "./podimage")
+	set := componentSet(t)
+	cmd := m.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "images", "import", "-")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	archive := programArchive{w: tar.NewWriter(in)}
+	for name, image := range images {
+		program := set.Bin(name)
+		if slices.Contains([]string{"pause", "coredns", "kube-proxy"}, name) {
+			program = waits
+		}
+		err = errors.Join(err, archive.add(image, name, program))
+	}
+	err = errors.Join(err, archive.end(), in.Close(), cmd.Wait())
+	if err != nil {
+		t.Fatalf("import of images: %v\n%s", err, said.String())
+	}
+}
+
+// programArchive is an archive of images as `docker save` makes it, written as a stream, since programs are large.
+type programArchive struct {
+	w         *tar.Writer
+	manifests []map[string]any
+}
+
+// add adds an image with a program that is found by its name.
+func (a *programArchive) add(image, name, program string) error {
+	const dir = "usr/local/bin"
+	digest, size := sha256.New(), &counter{}
+	if err := writeLayer(io.MultiWriter(digest, size), dir+"/"+name, program); err != nil {
+		return err
+	}
+	sum := hex.EncodeToString(digest.Sum(nil))
+	config, err := json.Marshal(map[string]any{
+		"architecture": "amd64", "os": "linux",
+		"config":  map[string]any{"Entrypoint": []string{"/" + dir + "/" + name}, "Env": []string{"PATH=/" + dir}},
+		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum}},
+		"history": []any{map[string]any{"created_by": "test"}},
+	})
+	if err != nil {
+		return err
+	}
+	layer, about := name+"/layer.tar", name+"/config.json"
+	a.manifests = append(a.manifests, map[string]any{"Config": about, "RepoTags": []string{image},
+		"Layers": []string{layer}})
+	if err := a.w.WriteHeader(&tar.Header{Name: layer, Mode: 0o644, Size: size.n}); err != nil {
+		return err
+	}
+	if err := writeLayer(a.w, dir+"/"+name, program); err != nil {
+		return err
+	}
+	return a.file(about, config)
+}
+
+func (a *programArchive) file(name string, text []byte) error {
+	err := a.w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))})
+	if err == nil {
+		_, err = a.w.Write(text)
+	}
+	return err
+}
+
+func (a *programArchive) end() error {
+	text, err := json.Marshal(a.manifests)
+	return errors.Join(err, a.file("manifest.json", text), a.w.Close())
+}
+
+// writeLayer writes a layer with one program.
+func writeLayer(to io.Writer, name, program string) error {
+	f, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(to)
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: info.Size()}); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// counter counts what is written.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// wantControlPlane: kubeadm init has marked the Node, whose kubelet runs the control plane in containers and has a
+// certificate that it renews itself.
+func wantControlPlane(ctx context.Context, t *testing.T, c *controlplane.Cluster, m *machine.Machine) {
+	t.Helper()
+	const role = "node-role.kubernetes.io/control-plane"
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, controlPlaneNode, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, labelled := node.Labels[role]
+	if !labelled || !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == role }) {
+		t.Errorf("the Node is not marked as a control plane: labels %v, taints %v", node.Labels, node.Spec.Taints)
+	}
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		until(ctx, t, "the static pod "+name, func() error {
+			pod, err := c.Client.CoreV1().Pods(metav1.NamespaceSystem).Get(ctx, name+"-"+controlPlaneNode,
+				metav1.GetOptions{})
+			if err == nil && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}) {
+				err = fmt.Errorf("it is not ready: %+v", pod.Status)
+			}
+			return err
+		})
+	}
+	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	text, err := os.ReadFile(m.Path("/etc/kubernetes/kubelet.conf"))
+	if err != nil || !strings.Contains(string(text), own) {
+		t.Errorf("the kubelet does not use %s: %v", own, err)
+	}
+}
