@@ -27,6 +27,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -132,11 +133,19 @@ func (a *registryCA) client(name string) *http.Client {
 // configuration has beside that: how it knows who asks. It returns the address, without a scheme.
 func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore string) string {
 	a.t.Helper()
+	addr, _ := a.startRegistry(ctx, storage, name, more, tlsMore)
+	return addr
+}
+
+// startRegistry is registry, with what kills it.
+func (a *registryCA) startRegistry(ctx context.Context, storage, name, more, tlsMore string) (addr string,
+	kill func()) {
+	a.t.Helper()
 	listener, err := net.Listen("tcp", a.listen)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	addr := listener.Addr().String()
+	addr = listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		a.t.Fatal(err)
 	}
@@ -157,9 +166,12 @@ func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore 
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	a.t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-ended //nolint:errcheck // it was killed
+	})
+	a.t.Cleanup(func() {
+		kill()
 		if a.t.Failed() {
 			a.t.Logf("registry %s:\n%s", name, tail(log.String()))
 		}
@@ -169,7 +181,7 @@ func (a *registryCA) registry(ctx context.Context, storage, name, more, tlsMore 
 	for {
 		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			_ = c.Close()
-			return addr
+			return addr, kill
 		}
 		select {
 		case err := <-ended:
@@ -321,9 +333,7 @@ func (a *registryCA) pushPlatform(ctx context.Context, addr, name string, layers
 	a.t.Helper()
 	ids, list := []string{}, []any{}
 	push := func(blob []byte, kind string) map[string]any {
-		at := a.send(ctx, http.MethodPost, "https://"+addr+"/v2/"+name+"/blobs/uploads/", "", nil, http.StatusAccepted)
-		a.send(ctx, http.MethodPut, at+"&digest="+digestOf(blob), "application/octet-stream", blob, http.StatusCreated)
-		return map[string]any{"mediaType": imageMedia + kind, "digest": digestOf(blob), "size": len(blob)}
+		return a.pushBlob(ctx, addr, name, blob, imageMedia+kind)
 	}
 	for _, layer := range layers {
 		ids, list = append(ids, digestOf(layer)), append(list, push(layer, "layer.v1.tar"))
@@ -334,6 +344,25 @@ func (a *registryCA) pushPlatform(ctx context.Context, addr, name string, layers
 		"config": push(conf, "config.v1+json"), "layers": list})
 	return text, map[string]any{"mediaType": imageMedia + "manifest.v1+json", "digest": digestOf(text),
 		"size": len(text), "platform": config}
+}
+
+// pushBlob writes a blob and returns what refers to it.
+func (a *registryCA) pushBlob(ctx context.Context, addr, name string, blob []byte, media string) map[string]any {
+	a.t.Helper()
+	at := a.send(ctx, http.MethodPost, "https://"+addr+"/v2/"+name+"/blobs/uploads/", "", nil, http.StatusAccepted)
+	a.send(ctx, http.MethodPut, at+"&digest="+digestOf(blob), "application/octet-stream", blob, http.StatusCreated)
+	return map[string]any{"mediaType": media, "digest": digestOf(blob), "size": len(blob)}
+}
+
+// pushFile writes an artifact of one file, as oras does.
+func (a *registryCA) pushFile(ctx context.Context, addr, name, tag string, file []byte) {
+	a.t.Helper()
+	const media = imageMedia + "manifest.v1+json"
+	text, _ := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": media,
+		"artifactType": "application/vnd.unknown.artifact.v1",
+		"config":       a.pushBlob(ctx, addr, name, []byte("{}"), "application/vnd.oci.empty.v1+json"),
+		"layers":       []any{a.pushBlob(ctx, addr, name, file, imageMedia+"layer.v1.tar")}})
+	a.pushManifest(ctx, addr, name, tag, media, text)
 }
 
 func (a *registryCA) pushManifest(ctx context.Context, addr, name, tag, media string, text []byte) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,11 +23,12 @@ import (
 // releaseServer is a publisher that serves its releases with TLS, by an authority of its own.
 type releaseServer struct {
 	*publisher
-	b    *linuxBed
-	ca   *registryCA
-	addr string
-	stop func()
-	cut  atomic.Bool // it breaks off in the middle of a bundle
+	b      *linuxBed
+	ca     *registryCA
+	addr   string
+	stop   func()
+	cut    atomic.Bool // it breaks off in the middle of a bundle
+	source string      // of the releases, as plans have it
 }
 
 const (
@@ -51,29 +53,38 @@ step "file" "site_bad" {
 `
 
 // TestLinuxFollows: nodejoin-node of a machine with systemd applies a signed release once, also one that restarts
-// nodejoin-node itself. Releases that are unsigned, older, by another key, or whose bundle is cut change nothing, and
-// nor does a server that is down; all are on the Node. What is killed in the middle goes on in the next round, which
-// removes what the release drops. One that fails is rolled back, and not tried again. A leave leaves nothing of it.
+// nodejoin-node itself, from distribution's registry. Releases that are unsigned, older, by another key, or whose
+// bundle is cut change nothing, and nor does a registry that is killed while it sends a bundle; all are on the Node.
+// When the registry is back, the release is applied; it moves the node to a web server. What is killed in the middle
+// goes on in the next round, which removes what the release drops. One that fails is rolled back, and not tried again.
+// A leave leaves nothing of it.
 func TestLinuxFollows(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newLinuxBed(ctx, t, true)
 	p := b.newPublisher(t)
+	r := p.newRepository(ctx)
+	p.source = r.source()
 	mustApply(ctx, t, p.plan("one", "10s", linuxExtras))
 	p.want(ctx, corev1.ConditionUnknown, "NotFetched", "404")
 
 	process := p.service(ctx)
 	p.publish(ctx, p.plan("two", "11s", linuxExtras), 2)
+	r.push(ctx)
 	p.want(ctx, corev1.ConditionTrue, "Applied", "release 2, signed by ops@example")
 	good := p.state()
 	if now := p.service(ctx); now == process || good.Serial != 2 || good.Applied.IsZero() {
 		t.Errorf("the service was process %s, now %s; the machine has %+v", process, now, good)
 	}
-	for _, bad := range p.bad(ctx) {
+	for _, bad := range slices.Backward(p.bad(ctx)) { // a round does not fetch the bundle of the last one
 		p.put(bad.make())
+		r.push(ctx)
 		p.want(ctx, bad.status, bad.reason, bad.message)
 	}
-	p.stop()
+	p.source = p.web()
+	args := p.plan("three", "10s", "")
+	p.publish(ctx, args, 4)
+	r.diesSending(ctx)
 	p.want(ctx, corev1.ConditionUnknown, "NotFetched", "refused")
 	if now, label := p.state(), p.label(ctx); now != good || label != "two" {
 		t.Errorf("after releases that do not count the machine has %+v and the label %q, want %+v", now, label, good)
@@ -82,9 +93,8 @@ func TestLinuxFollows(t *testing.T) {
 		t.Errorf("release 2 was fetched %d times", n)
 	}
 
-	p.serve(p.addr)
-	args := p.plan("three", "10s", "")
-	p.publish(ctx, args, 4)
+	tries := p.logged("fetching release 4")
+	r.start(ctx)
 	until(ctx, t, "the begin of release 4", func() error {
 		if s := p.state(); s.Serial != 4 {
 			return fmt.Errorf("the machine has %+v", s)
@@ -101,6 +111,9 @@ func TestLinuxFollows(t *testing.T) {
 	if label := p.label(ctx); label != "three" {
 		t.Errorf("the Node has the label %q", label)
 	}
+	if n := p.logged("fetching release 4"); n != tries+2 { // before the kill, and after it
+		t.Errorf("release 4 was fetched %d times after the registry was back", n-tries)
+	}
 	wantNothing(ctx, t, args)
 	for _, path := range []string{dropped, "/etc/systemd/system/site.service"} {
 		if _, err := os.Lstat(b.machine.Path(path)); !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +122,7 @@ func TestLinuxFollows(t *testing.T) {
 	}
 	p.publish(ctx, p.plan("four", "10s", failing), 5)
 	p.want(ctx, corev1.ConditionFalse, "RolledBack", "release 5 failed at site_bad and was rolled back (")
-	tries := p.logged("fetching release 5")
+	tries = p.logged("fetching release 5")
 	rounds := p.logged("RolledBack: ")
 	until(ctx, t, "two more rounds", func() error {
 		if n := p.logged("RolledBack: "); n < rounds+2 {
@@ -149,6 +162,9 @@ func (b *linuxBed) newPublisher(t *testing.T) *releaseServer {
 	})
 	return p
 }
+
+// web is the source of releases on the server.
+func (p *releaseServer) web() string { return "https://" + p.addr + "/site.tar.release" }
 
 // serve offers the folder at an address, until stop.
 func (p *releaseServer) serve(at string) {
@@ -211,11 +227,11 @@ func (p *releaseServer) plan(release, interval, extras string) (args []string) {
   on_failure = "rollback"
   follow {
     plan     = "site"
-    source   = "https://%s/site.tar.release"
+    source   = %q
     signers  = %q
     jitter   = "1s"
     interval = "10s"
-  }`, pem, interval, p.addr, "ops@example "+string(key)),
+  }`, pem, interval, p.source, "ops@example "+string(key)),
 	} {
 		if !strings.Contains(host, old) {
 			p.t.Fatalf("the plan has no %s", old)

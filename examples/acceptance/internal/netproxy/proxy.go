@@ -1,5 +1,5 @@
-// Package netproxy is a TCP proxy between a client and a server. It delays each direction by half a round trip
-// and can cut its connections.
+// Package netproxy is a TCP proxy between a client and a server. It delays each direction by half a round trip,
+// can hold what the server sends, and can cut its connections.
 package netproxy
 
 import (
@@ -22,6 +22,7 @@ type Proxy struct {
 	conns  map[net.Conn]struct{}
 	cutAt  int64 // bytes to the server, over all connections; 0 = never
 	closed bool
+	holds  *hold // of what the server sends; nil = none
 
 	toServer atomic.Int64
 	accepted atomic.Int64
@@ -37,7 +38,12 @@ func Start(target string, rtt time.Duration) (*Proxy, error) {
 
 // StartAt is Start on a free port of another address of the machine.
 func StartAt(ip, target string, rtt time.Duration) (*Proxy, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	return StartOn(net.JoinHostPort(ip, "0"), target, rtt)
+}
+
+// StartOn is Start on an address with its port.
+func StartOn(address, target string, rtt time.Duration) (*Proxy, error) {
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +73,40 @@ func (p *Proxy) CutAfter(n int64) {
 	p.mu.Unlock()
 }
 
+// hold is what of the server's bytes still passes, over all connections, and what comes then.
+type hold struct {
+	left int64
+	held chan struct{} // closed when something waits
+	over chan struct{} // closed when the connections are cut
+}
+
+// HoldAfter lets n more bytes of the server pass, over all connections, and keeps back what comes then until the
+// connections are cut. The channel is closed when something is kept back.
+func (p *Proxy) HoldAfter(n int64) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holds = &hold{n, make(chan struct{}), make(chan struct{})}
+	return p.holds.held
+}
+
+// answered lets n bytes of the server pass, or waits.
+func (p *Proxy) answered(n int) {
+	p.mu.Lock()
+	h := p.holds
+	wait := false
+	if h != nil {
+		before := h.left
+		h.left -= int64(n)
+		if wait = h.left < 0; wait && before >= 0 {
+			close(h.held)
+		}
+	}
+	p.mu.Unlock()
+	if wait {
+		<-h.over
+	}
+}
+
 // Cut ends all connections at once with a reset; new ones are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -76,6 +116,10 @@ func (p *Proxy) Cut() {
 
 func (p *Proxy) cutLocked() {
 	p.cutAt = 0
+	if p.holds != nil {
+		close(p.holds.over)
+		p.holds = nil
+	}
 	for c := range p.conns {
 		if t, ok := c.(*net.TCPConn); ok {
 			t.SetLinger(0)
@@ -112,7 +156,7 @@ func (p *Proxy) accept() {
 		p.work.Go(func() {
 			var both sync.WaitGroup
 			both.Go(func() { p.pipe(server, client, p.spoke, func() {}) })
-			both.Go(func() { p.pipe(client, server, func(int) {}, func() { p.heard.Store(true) }) })
+			both.Go(func() { p.pipe(client, server, p.answered, func() { p.heard.Store(true) }) })
 			both.Wait()
 			p.forget(client, server)
 		})

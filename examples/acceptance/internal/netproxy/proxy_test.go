@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 )
@@ -99,5 +100,34 @@ func TestCutAfter(t *testing.T) {
 	}
 	if p.BytesToServer() != 120 {
 		t.Errorf("BytesToServer = %d, want 120", p.BytesToServer())
+	}
+}
+
+// What the server sends after the bytes that may pass does not arrive, and the connection ends when it is cut.
+func TestHoldAfter(t *testing.T) {
+	p, c := open(t, 0)
+	held := p.HoldAfter(100)
+	if _, err := c.Write(make([]byte, 60)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 60)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-held:
+		t.Fatal("held before it had to be")
+	default:
+	}
+	if _, err := c.Write(make([]byte, 60)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-held:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was held")
+	}
+	p.Cut()
+	if n, err := io.Copy(io.Discard, c); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes passed, %v", n, err)
 	}
 }
