@@ -68,12 +68,15 @@ type Run struct {
 	file  *File  // at Path
 	guest *guest // nil = the cluster was not opened
 	// written are kubeconfigs that a join writes the certificate into. One that succeeds removes them; what is in them
-	// cannot be revoked.
+	// cannot be revoked. They are noted in the folder of the run, for the process after a boot.
 	written []string
 }
 
 // work is the folder of the run, which it makes and removes.
 func (r *Run) work() string { return r.Path + ".work" }
+
+// note is the file that has the paths of written.
+func (r *Run) note() string { return filepath.Join(r.work(), "kubeconfigs") }
 
 // Do joins this machine, and returns the exit code of the last apply. It tries again while the cluster does not
 // answer, until its access ends. Afterwards the secrets are gone from this machine, unless it goes on after a boot.
@@ -82,8 +85,19 @@ func (r *Run) Do(ctx context.Context) (int, error) {
 	if r.Path, err = filepath.Abs(r.Path); err != nil {
 		return 0, err
 	}
+	noted := r.recall()
 	if r.file, err = Read(r.Path); err != nil {
-		return 0, err
+		// The file stays: it may be another one. A folder with a note is one of ours.
+		for _, path := range r.written {
+			err = errors.Join(err, gone(path))
+		}
+		if len(r.written) > 0 {
+			err = errors.Join(err, os.RemoveAll(r.work()))
+		}
+		return 0, errors.Join(err, noted)
+	}
+	if noted != nil {
+		return 0, errors.Join(noted, r.clean(ctx))
 	}
 	code, outcome, err := r.join(ctx, r.file)
 	if outcome == Rebooting && ctx.Err() == nil {
@@ -206,11 +220,32 @@ func (r *Run) clean(ctx context.Context) error {
 		}
 	}
 	for _, path := range append(r.written, r.Path) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			ended = errors.Join(ended, err)
-		}
+		ended = errors.Join(ended, gone(path))
 	}
 	return errors.Join(ended, os.RemoveAll(r.work()))
+}
+
+// gone removes a file that may be missing.
+func gone(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// recall reads the note of the process before a boot.
+func (r *Run) recall() error {
+	b, err := os.ReadFile(r.note())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r.written)
+	}
+	if err != nil {
+		return fmt.Errorf("what the join wrote before the reboot is not known: %w", err)
+	}
+	return nil
 }
 
 // Prepare leaves of a plan what a first boot does.
@@ -224,7 +259,13 @@ func (r *Run) Prepare(_ context.Context, p *plan.Compiled) error {
 			}
 		}
 	}
-	return nil
+	slices.Sort(r.written)
+	r.written = slices.Compact(r.written)
+	b, err := json.Marshal(r.written)
+	if err != nil || len(r.written) == 0 {
+		return err
+	}
+	return errors.Join(os.MkdirAll(r.work(), 0o700), atomicfile.Write(r.note(), b, 0o600))
 }
 
 // Options are those of an engine that runs on this machine.

@@ -3,6 +3,7 @@ package firstboot
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,6 +26,7 @@ type machine struct {
 	t    *testing.T
 	file File
 	said []string
+	kube string // that the join of the plan writes; "" = an apply reads no plan
 }
 
 func newMachine(t *testing.T) *machine {
@@ -60,6 +62,11 @@ func (m *machine) boot(outcomes ...Outcome) (calls [][]string, code int, err err
 	}
 	m.Apply = func(_ context.Context, args []string) (int, Outcome) {
 		calls = append(calls, args)
+		if m.kube != "" {
+			if err := m.Prepare(m.t.Context(), planWith(m.kube, "ssh")); err != nil {
+				m.t.Error(err)
+			}
+		}
 		o := outcomes[min(len(calls), len(outcomes))-1]
 		return map[Outcome]int{Finished: 0, Failed: 1, Waiting: 4, Rebooting: 6}[o], o
 	}
@@ -89,6 +96,13 @@ func TestBoot(t *testing.T) {
 	m.wantClean(true)
 }
 
+// planWith is a plan whose join writes a kubeconfig.
+func planWith(kubeconfig, connection string) *plan.Compiled {
+	return &plan.Compiled{Nodes: []plan.Node{{Name: "n", Connection: plan.Connection{Type: connection},
+		Steps: []steps.Spec{{ID: "b", Kind: "kubeconfig", Args: steps.MustArgs(&kinds.Kubeconfig{Path: kubeconfig,
+			Token: steps.Ref("join_token.token")})}}}}}
+}
+
 // TestBootFails: a failure leaves no secret either, nor a kubeconfig that the join wrote and did not remove. That of a
 // sandbox is not on this machine.
 func TestBootFails(t *testing.T) {
@@ -98,11 +112,8 @@ func TestBootFails(t *testing.T) {
 		if err := os.WriteFile(path, []byte("key"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p := &plan.Compiled{Nodes: []plan.Node{{Name: "n", Connection: plan.Connection{Type: connection},
-			Steps: []steps.Spec{{ID: "b", Kind: "kubeconfig", Args: steps.MustArgs(&kinds.Kubeconfig{Path: path,
-				Token: steps.Ref("join_token.token")})}}}}}
 		m.Run.file = &m.file
-		if err := m.Prepare(t.Context(), p); err != nil {
+		if err := m.Prepare(t.Context(), planWith(path, connection)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,6 +142,44 @@ func TestBootReboots(t *testing.T) {
 		t.Errorf("%v, code %d", err, code)
 	}
 	m.wantClean(true)
+
+	// Nobody applies while it is not known what there is to remove.
+	if err := errors.Join(os.MkdirAll(m.work(), 0o700), os.WriteFile(m.note(), []byte("["), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if calls, _, err := m.boot(Finished); err == nil || len(calls) != 0 {
+		t.Errorf("a note that is cut: %v, %d calls", err, len(calls))
+	}
+	m.wantClean(true)
+
+	// What fails after a boot removes what the join wrote before it, even if the plan is not read again.
+	for name, end := range map[string]func(f *File){
+		"the access has ended": func(f *File) { f.Expires = time.Now().Add(-time.Minute) },
+		"no bundle":            func(f *File) { f.Bundle.SHA256 = strings.Repeat("0", 64) },
+		"no token":             func(f *File) { f.Token = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m = newMachine(t)
+			m.kube = filepath.Join(t.TempDir(), "kubeconfig")
+			if _, code, err := m.boot(Rebooting); err != nil || code != 6 {
+				t.Errorf("%v, code %d", err, code)
+			}
+			if err := errors.Join(os.WriteFile(m.kube, []byte("key"), 0o600),
+				os.Remove(filepath.Join(m.work(), "bundle.tar"))); err != nil {
+				t.Fatal(err)
+			}
+			m.Run = &Run{Path: m.Path, Say: m.Say} // another process
+			end(&m.file)
+			if calls, _, err := m.boot(Finished); err == nil || len(calls) != 0 {
+				t.Errorf("%v, %d calls", err, len(calls))
+			}
+			for _, path := range []string{m.kube, m.work()} {
+				if _, err := os.Stat(path); !os.IsNotExist(err) {
+					t.Errorf("%s is left (%v)", path, err)
+				}
+			}
+		})
+	}
 }
 
 // TestBootWaits: while the cluster does not answer it tries again, but not after its access has ended.
