@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/xml"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// TestPowerShell: the completion script, user data, and the blocks in PowerShell of all pages, are PowerShell.
+// TestPowerShell: the completion script, and the blocks in PowerShell of all pages, are PowerShell.
 func TestPowerShell(t *testing.T) {
 	parse := parser(t)
 	if wrong, ok := parse("if ($x { echo }"); ok {
@@ -20,20 +19,6 @@ func TestPowerShell(t *testing.T) {
 	}
 	if wrong, ok := parse(printed(t, "completion", "powershell")); !ok {
 		t.Errorf("nodejoin completion powershell: %s", wrong)
-	}
-	answers, err := os.ReadFile(filepath.Join("internal", "firstboot", "testdata", "autounattend.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Paths []string `xml:"settings>component>RunSynchronous>RunSynchronousCommand>Path"`
-	}
-	if err := xml.Unmarshal(answers, &file); err != nil || len(file.Paths) == 0 {
-		t.Fatalf("the answer file has no commands: %v", err)
-	}
-	command, ok := strings.CutPrefix(file.Paths[0], `powershell.exe -NoProfile -Command "`)
-	if wrong, parsed := parse(strings.TrimSuffix(command, `"`)); !ok || !parsed {
-		t.Errorf("the first command of the answer file: %s", wrong)
 	}
 	n := 0
 	for _, page := range pages(t) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,7 +44,7 @@ step "file" "password" {
 
 // TestFirstBootWindows: a machine is baked over SSH, and its disk is copied twice. The copies have nothing of the
 // machine, and other addresses. Each joins by the commands that its program runs, cloudbase-init and EC2Launch, and
-// has keys of its own; those of Windows Setup make the same task.
+// has keys of its own; those of Windows Setup make the same task, and take the tokens out of its copies of the file.
 // Wine has no network of its own for each machine, so they are up one after the other, and the interface gets the
 // address of each.
 func TestFirstBootWindows(t *testing.T) {
@@ -187,7 +186,7 @@ func (b *bed) playWindows(ctx context.Context) {
 	b.t.Helper()
 	program := goBuildIn(b.t, filepath.Join(repository(b.t), "examples", "acceptance"), "windows", "oscommands.exe",
 		"build", "./oscommands")
-	for _, name := range []string{"curl", "certutil", "schtasks"} {
+	for _, name := range []string{"curl", "certutil", "findstr", "schtasks"} {
 		at := b.host.Path(`C:\windows\system32\` + name + ".exe")
 		if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
 			b.t.Fatal(err)
@@ -221,7 +220,8 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if err := os.WriteFile(b.host.Path(at), script, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	task := b.asSetup(ctx, data+".xml")
+	a := b.answerFile(data + ".xml")
+	task, forget := b.asSetup(ctx, a)
 	b.withoutTask(ctx, at)
 	if out, err := b.host.Run(ctx, "cmd.exe", "/c", at); err != nil {
 		b.t.Fatalf("%v\n%s", err, out)
@@ -235,6 +235,11 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if have := b.read(firstBootDir + `\run.cmd`); !bytes.Equal(have, task) {
 		b.t.Errorf("%s makes another task than the answer file:\n%s\nand\n%s", format, have, task)
 	}
+	// Setup may write its copies again after the commands.
+	b.copies(a.text, a.text)
+	if err := os.WriteFile(b.host.Path(forgetCmd), forget, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
 	out, err := b.host.Run(ctx, "cmd.exe", "/c", string(b.read(firstBootTask)))
 	log := b.read(firstBootLog)
 	noSecret(b.t, "the first boot", log)
@@ -247,6 +252,7 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 	if len(left) > 0 || err != nil && !os.IsNotExist(err) || !os.IsNotExist(errTask) {
 		b.t.Errorf("after the first boot: %v, %v, the task: %v", left, err, errTask)
 	}
+	b.forgotten(a, a.text, a.text)
 }
 
 // withoutTask runs the script where no task can be made: it fails and leaves nothing of what it wrote.
@@ -262,72 +268,6 @@ func (b *bed) withoutTask(ctx context.Context, script string) {
 	}
 	if err := os.Remove(task); err != nil {
 		b.t.Fatal(err)
-	}
-}
-
-// asSetup runs the answer file as Windows Setup does, and returns the task that it makes, which is not started. Its
-// PowerShell does not run here: the script is put where that puts it.
-func (b *bed) asSetup(ctx context.Context, name string) (task []byte) {
-	b.t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var answers struct {
-		Paths      []string `xml:"settings>component>RunSynchronous>RunSynchronousCommand>Path"`
-		Extensions string
-	}
-	if err := xml.Unmarshal(text, &answers); err != nil || len(answers.Paths) != 2 {
-		b.t.Fatalf("%v\n%s", err, text)
-	}
-	const script = `C:\Windows\Temp\nodejoin.cmd`
-	if !strings.Contains(answers.Paths[0], "Set-Content "+script+" $e.InnerText;") {
-		b.t.Errorf("the script goes elsewhere: %s", answers.Paths[0])
-	}
-	made := b.host.Path(firstBootTask)
-	if err := os.MkdirAll(made, 0o755); err != nil { // so that no task can be made
-		b.t.Fatal(err)
-	}
-	b.setupRuns(ctx, answers.Paths[1], answers.Extensions, 3)
-	if err := os.Remove(made); err != nil {
-		b.t.Fatal(err)
-	}
-	b.setupRuns(ctx, answers.Paths[1], answers.Extensions, 0)
-	_, started := os.Stat(made + ".run")
-	if !os.IsNotExist(started) || len(b.read(firstBootDir+`\join.b64`)) == 0 ||
-		string(b.read(firstBootTask)) != firstBootDir+`\run.cmd` {
-		b.t.Errorf("the task is not made, or started: %v", started)
-	}
-	task = b.read(firstBootDir + `\run.cmd`)
-	for _, made := range []string{firstBootDir, firstBootTask} {
-		if err := os.RemoveAll(b.host.Path(made)); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	return task
-}
-
-// setupRuns runs the second command of an answer file, with the script that the first one takes out of it, and checks
-// its exit code. The script is gone then.
-func (b *bed) setupRuns(ctx context.Context, path, script string, code int) {
-	b.t.Helper()
-	at := b.host.Path(`C:\windows\temp\nodejoin.cmd`)
-	if err := os.WriteFile(at, []byte(script+"\r\n"), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-	line, quoted := strings.CutSuffix(path, `"`)
-	program, line, ok := strings.Cut(line, ` /c "`)
-	if !ok || !quoted || strings.Contains(line, `"`) { // else Wine gives the program another line than Setup does
-		b.t.Fatalf("the command is %s", path)
-	}
-	out, err := b.host.Run(ctx, program, "/c", line)
-	have := 0
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		have, err = ended.ExitCode(), nil
-	}
-	if _, left := os.Stat(at); err != nil || have != code || !os.IsNotExist(left) {
-		b.t.Fatalf("%v, exit code %d, want %d; the script is left: %v\n%s", err, have, code, left, out)
 	}
 }
 

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +21,8 @@ const tasks = `C:\windows\tasks-stand-in`
 
 func main() {
 	name := strings.TrimSuffix(strings.ToLower(filepath.Base(os.Args[0])), ".exe")
-	act := map[string]func([]string) int{"curl": curl, "certutil": certutil, "schtasks": schtasks}[name]
+	act := map[string]func([]string) int{"curl": curl, "certutil": certutil, "findstr": findstr,
+		"schtasks": schtasks}[name]
 	if act == nil {
 		os.Exit(87)
 	}
@@ -68,6 +71,9 @@ func curl(args []string) int {
 }
 
 func certutil(args []string) int {
+	if v, ok := matches(args, "-f -decode * *"); ok {
+		return decode(v[0], v[1])
+	}
 	v, ok := matches(args, "-hashfile * SHA256")
 	if !ok {
 		return 87
@@ -80,6 +86,61 @@ func certutil(args []string) int {
 	fmt.Printf("SHA256 hash of %s:\r\n%x\r\nCertUtil: -hashfile command completed successfully.\r\n", v[0],
 		sha256.Sum256(b))
 	return 0
+}
+
+// decode is certutil -decode. It takes what is between the first lines BEGIN and END, as CryptStringToBinary does with
+// CRYPT_STRING_BASE64HEADER, and skips white space there and all that is before (batch files carry files in themselves
+// so); anything else is ERROR_INVALID_DATA.
+func decode(from, to string) int {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		fmt.Printf("CertUtil: -decode command FAILED: %v\r\n", err)
+		return 2
+	}
+	_, body, began := bytes.Cut(b, []byte("-----BEGIN CERTIFICATE-----"))
+	body, _, ended := bytes.Cut(body, []byte("-----END CERTIFICATE-----"))
+	body = bytes.Join(bytes.Fields(body), nil)
+	out := make([]byte, base64.StdEncoding.DecodedLen(len(body)))
+	n, err := base64.StdEncoding.Decode(out, body)
+	if !began || !ended || n == 0 || err != nil {
+		fmt.Print("DecodeFile returned The data is invalid. 0x8007000d (WIN32: 13 ERROR_INVALID_DATA)\r\n")
+		return 13
+	}
+	if err := os.WriteFile(to, out[:n], 0o644); err != nil {
+		fmt.Printf("CertUtil: -decode command FAILED: %v\r\n", err)
+		return 5
+	}
+	fmt.Printf("Input Length = %d\r\nOutput Length = %d\r\nCertUtil: -decode command completed successfully.\r\n",
+		len(b), n)
+	return 0
+}
+
+// findstr has the exit codes 0 for lines found, 1 for none and for a file that it cannot open, 2 for wrong parameters.
+// It passes bytes on as they are: a text in UTF-16 has no line with a literal.
+func findstr(args []string) int {
+	inverted := len(args) > 0 && args[0] == "/v"
+	if inverted {
+		args = args[1:]
+	}
+	v, ok := matches(args, "/l * *")
+	if !ok || !strings.HasPrefix(v[0], "/c:") || len(v[0]) > len("/c:")+254 {
+		return 2
+	}
+	b, err := os.ReadFile(v[1])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "FINDSTR: Cannot open %s\r\n", v[1])
+		return 1
+	}
+	found := 1
+	for line := range bytes.Lines(b) {
+		if bytes.Contains(line, []byte(v[0][len("/c:"):])) != inverted {
+			found = 0
+			if _, err := os.Stdout.Write(line); err != nil {
+				return 2
+			}
+		}
+	}
+	return found
 }
 
 func schtasks(args []string) int {

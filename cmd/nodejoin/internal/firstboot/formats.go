@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"embed"
 	"encoding/base64"
-	"encoding/xml"
 	"fmt"
 	"path"
 	"slices"
@@ -62,6 +61,7 @@ type userData struct {
 	Node, Arch string
 	Join       []byte // the File
 	Program    Fetched
+	Answers    bool // an answer file of Windows Setup, of which Windows has copies
 }
 
 // Folder is that of the machine.
@@ -80,6 +80,7 @@ func (u userData) FromURL() bool { return isURL(u.Program.From) }
 
 // render is the user data in a format.
 func (u userData) render(f format) ([]byte, error) {
+	u.Answers = f.template == "autounattend.tmpl"
 	var t *template.Template
 	include := func(name string) (string, error) {
 		var out bytes.Buffer
@@ -92,13 +93,10 @@ func (u userData) render(f format) ([]byte, error) {
 		"indent": func(n int, s string) string {
 			return strings.ReplaceAll(s, "\n", "\n"+strings.Repeat(" ", n))
 		},
-		"lines": func(b []byte) string { return inLines(base64.StdEncoding.EncodeToString(b), 1000) },
-		"echo":  echo,
-		"xml": func(s string) (string, error) {
-			var out bytes.Buffer
-			err := xml.EscapeText(&out, []byte(s))
-			return strings.ReplaceAll(out.String(), "&#xA;", "\n"), err
-		},
+		"lines":  func(b []byte) string { return inLines(base64.StdEncoding.EncodeToString(b), 1000) },
+		"echo":   echo,
+		"mark":   mark,
+		"marked": marked,
 	}).ParseFS(templates, "*.tmpl")
 	if err != nil {
 		return nil, err
@@ -138,7 +136,7 @@ func escaped(line string) string {
 			out.WriteRune('%')
 		case c == '"':
 			quoted = !quoted
-		case !quoted && strings.ContainsRune("&|<>^", c):
+		case !quoted && strings.ContainsRune("&|<>^()", c):
 			out.WriteRune('^')
 		}
 		out.WriteRune(c)
