@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,7 @@ func testOpenSSHJumps(t *testing.T) {
 	if trips > logins+noopTrips+2 { // it counts one more where an answer comes in two pieces
 		t.Errorf("a check took %d round trips after the logins, want %d", trips-logins, noopTrips)
 	}
+	g.likeUsers(t, m)
 	silent := c
 	silent.KeepAlive = 100 * time.Millisecond
 	_, err := Do(t.Context(), m.dial(t, silent), wire.Apply, slowStep(t.TempDir()), func(e event.Event) {
@@ -112,6 +114,32 @@ func testOpenSSHJumps(t *testing.T) {
 			t.Errorf("the error is about %s, want %s", ce.Host, c.Jump[i])
 		}
 	}
+}
+
+// likeUsers logs in by names of ~/.ssh/config alone, where each server has its own key.
+func (g *gates) likeUsers(t *testing.T, m *machine) {
+	t.Helper()
+	text, err := os.ReadFile(g.config.KnownHosts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	config := "UserKnownHostsFile " + writeText(t, filepath.Join(dir, "known_hosts"),
+		string(text)+knownhosts.Line([]string{m.addr}, m.host.PublicKey())+"\n") + "\n"
+	for _, s := range []struct{ name, more, addr, user, identity string }{
+		{"far", "  ProxyJump gate,inner\n", m.addr, "admin", m.identity},
+		{"gate", "", g.first.Addr, g.one.user, g.one.identity}, {"inner", "", g.two.addr, g.two.user, g.two.identity},
+	} {
+		host, port, _ := net.SplitHostPort(s.addr)
+		config += fmt.Sprintf("Host %s\n  HostName %s\n  Port %s\n  User %s\n  IdentityFile %s\n%s", s.name, host, port,
+			s.user, s.identity, s.more)
+	}
+	before := g.first.Trips.Load()
+	if err := TrySSH(t.Context(), SSHConfig{Target: Target{OS: "linux"}, Host: "far",
+		ConfigFile: writeText(t, filepath.Join(dir, "config"), config)}); err != nil {
+		t.Errorf("by ProxyJump: %v\n%s", err, config)
+	}
+	t.Logf("three logins, each with one key: %d round trips", g.first.Trips.Load()-before)
 }
 
 // diesIn has jump host i, the last one, die in the first step of a run, and checks that the run's error names it.
