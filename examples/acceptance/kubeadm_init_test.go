@@ -94,7 +94,8 @@ func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
 	set := componentSet(t)
 	images := kubeadmImages(ctx, t, set)
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "ctr", "kubelet", "kubeadm"} {
+	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "ctr", "kubelet", "kubeadm",
+		"kubeadm-1.35"} {
 		cp := exec.CommandContext(ctx, "cp", set.Bin(name), m.Path("/usr/local/bin/"+name))
 		if out, err := cp.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodejoin/examples/acceptance/internal/components"
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 	"nodejoin/examples/acceptance/internal/mirror"
@@ -302,6 +303,12 @@ func writePlan(t *testing.T, parts ...string) (args []string) {
 // wantLinuxNode checks a joined Linux node.
 func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	b.t.Helper()
+	b.wantLinuxNodeOf(ctx, components.Kubernetes, driver)
+}
+
+// wantLinuxNodeOf is wantLinuxNode for a version of Kubernetes.
+func (b *linuxBed) wantLinuxNodeOf(ctx context.Context, version, driver string) {
+	b.t.Helper()
 	node, err := b.cluster.Client.CoreV1().Nodes().Get(ctx, b.name, metav1.GetOptions{})
 	if err != nil {
 		b.t.Fatal(err)
@@ -309,7 +316,7 @@ func (b *linuxBed) wantLinuxNode(ctx context.Context, driver string) {
 	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v1.36.3" ||
+	if i := node.Status.NodeInfo; !ready || i.OperatingSystem != "linux" || i.KubeletVersion != "v"+version ||
 		i.ContainerRuntimeVersion != "containerd://v2.4.2" && i.ContainerRuntimeVersion != "containerd://2.4.2" {
 		b.t.Errorf("the Node's readiness is %v, its node info %+v", ready, i)
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the acceptance tests need: installs what is missing (Debian, as root) and builds the components (about 18 minutes
-# and 1.5 GB from nothing, a second afterwards). They are kept in $NODEJOIN_COMPONENTS, by default nodejoin-acceptance in
+# What the acceptance tests need: installs what is missing (Debian, as root) and builds the components (about 35 minutes
+# and 2.5 GB from nothing, a second afterwards). They are kept in $NODEJOIN_COMPONENTS, by default nodejoin-acceptance in
 # the user's cache folder; it prints which.
 set -euo pipefail
 cd "$(dirname "$0")"

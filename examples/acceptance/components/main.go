@@ -4,7 +4,7 @@
 //	go run ./components -pack FOLDER [-os windows]
 //
 // The second one makes a folder for realjoin, with a control plane for that system.
-// The first build takes about 18 minutes on two cores, later ones a second.
+// The first build takes about 35 minutes on two cores, later ones a second.
 package main
 
 import (

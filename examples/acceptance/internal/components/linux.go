@@ -8,6 +8,9 @@ const Runc = "1.5.2"
 var linuxNode = []component{
 	{"kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", stampKubernetes},
 	{"kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", stampKubernetes},
+	{"kubelet-1.35", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
+	{"kube-proxy-1.35", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},
+	{"kubeadm-1.35", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubeadm", stampOldKubernetes},
 	{"containerd", "containerd", "github.com/containerd/containerd/v2/cmd/containerd", stampContainerd},
 	{"ctr", "containerd", "github.com/containerd/containerd/v2/cmd/ctr", stampContainerd},
 	{"containerd-shim-runc-v2", "containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",

@@ -4,7 +4,7 @@ package components
 // names only label the archives of the mirror and the plan of the tests.
 const (
 	Kubernetes = "1.36.3"
-	// OldKubernetes is an older minor version, of the node programs only.
+	// OldKubernetes is an older minor version, of the node programs and kubeadm only.
 	OldKubernetes = "1.35.4"
 	// NewKubernetes is a newer one, of the API server too.
 	NewKubernetes = "1.37.2"
@@ -93,6 +93,7 @@ var table = []component{
 	{"kubeadm.exe", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", stampKubernetes},
 	{"kubelet-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
 	{"kube-proxy-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},
+	{"kubeadm-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubeadm", stampOldKubernetes},
 	{NewAPIServer, "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-apiserver", stampNewKubernetes},
 	{"kubelet-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kubelet", stampNewKubernetes},
 	{"kube-proxy-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-proxy", stampNewKubernetes},

@@ -24,6 +24,12 @@ type Machine interface {
 	Run(ctx context.Context, argv ...string) (output string, err error)
 }
 
+// What the administrator writes on the machine.
+const (
+	kubeadmDir  = "/etc/kubeadm"
+	kubeadmInit = kubeadmDir + "/init.yaml"
+)
+
 // kubeadmConfig is what the administrator gives to kubeadm init. Machines here may have control groups v1, which
 // kubeadm refuses by its check SystemVerification, whatever the kubelet is told.
 const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
@@ -39,11 +45,31 @@ kind: ClusterConfiguration
 kubernetesVersion: v%[2]s
 controlPlaneEndpoint: %[1]s:6443
 networking: {podSubnet: %[3]s, serviceSubnet: %[4]s}
+featureGates: {%[5]s}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: systemd
+%[6]s
 `
+
+// Kubeadm is one version of it on the machine, and what an administrator may set with it.
+type Kubeadm struct {
+	program, version string
+	gates            string // of ClusterConfiguration
+	kubelet          string // of KubeletConfiguration
+}
+
+// OlderKubeadm has nodes keep the socket of the runtime in the file of flags, as kubeadm did by default before 1.34.
+// NewerKubeadm has no such choice (cmd/kubeadm/app/features), and a setting of kubelets that the older one does not
+// know.
+var (
+	OlderKubeadm = Kubeadm{"kubeadm-1.35", components.OldKubernetes, "NodeLocalCRISocket: false", ""}
+	NewerKubeadm = Kubeadm{"kubeadm", components.Kubernetes, "", NewerKubeletSetting}
+)
+
+// NewerKubeletSetting is a line of the kubelet's settings that only NewerKubeadm writes.
+const NewerKubeletSetting = "memoryReservationPolicy: None"
 
 // kubeletPatch is for the kubelet of the control plane alone. It may have control groups v1, swap, and a nearly full
 // disk, from which it would remove images that no pod uses.
@@ -53,14 +79,12 @@ const kubeletPatch = `{"failCgroupV1": false, "failSwapOn": false, "imageGCHighT
 // initByKubeadm has the real kubeadm init make the cluster, with all its phases: the kubelet of the machine runs etcd,
 // API server, controllers and scheduler in containers, and kubeadm waits for them.
 func (c *Cluster) initByKubeadm(ctx context.Context) error {
-	const dir = "/etc/kubeadm"
 	m := c.opts.Kubeadm
-	config := fmt.Appendf(nil, kubeadmConfig, m.IP(), components.Kubernetes, PodCIDR, ServiceCIDR)
-	if err := errors.Join(os.MkdirAll(m.Path(dir), 0o755), os.WriteFile(m.Path(dir+"/init.yaml"), config, 0o600),
-		os.WriteFile(m.Path(dir+"/kubeletconfiguration+strategic.json"), []byte(kubeletPatch), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(m.Path(kubeadmDir), 0o755), c.configure(NewerKubeadm),
+		os.WriteFile(m.Path(kubeadmDir+"/kubeletconfiguration+strategic.json"), []byte(kubeletPatch), 0o600)); err != nil {
 		return err
 	}
-	if _, err := m.Run(ctx, "kubeadm", "init", "--config", dir+"/init.yaml", "--skip-token-print"); err != nil {
+	if _, err := m.Run(ctx, "kubeadm", "init", "--config", kubeadmInit, "--skip-token-print"); err != nil {
 		return err
 	}
 	c.URL = fmt.Sprintf("https://%s:6443", m.IP())
@@ -73,6 +97,23 @@ func (c *Cluster) initByKubeadm(ctx context.Context) error {
 	// The token that kubeadm made for an administrator is used by nobody here: nodejoin makes its own.
 	return c.Client.CoreV1().Secrets(metav1.NamespaceSystem).DeleteCollection(ctx, metav1.DeleteOptions{},
 		metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
+}
+
+// UploadByKubeadm has one kubeadm tell nodes how the cluster is configured. For the older one it is then as before the
+// control plane was upgraded, for the newer one as kubeadm upgrade apply leaves it.
+func (c *Cluster) UploadByKubeadm(ctx context.Context, by Kubeadm) error {
+	if err := c.configure(by); err != nil {
+		return err
+	}
+	_, err := c.opts.Kubeadm.Run(ctx, by.program, "init", "phase", "upload-config", "all", "--config", kubeadmInit)
+	return err
+}
+
+// configure writes the file for kubeadm init.
+func (c *Cluster) configure(by Kubeadm) error {
+	m := c.opts.Kubeadm
+	return os.WriteFile(m.Path(kubeadmInit), fmt.Appendf(nil, kubeadmConfig, m.IP(), by.version, PodCIDR, ServiceCIDR,
+		by.gates, by.kubelet), 0o600)
 }
 
 // trustKubeadm copies the CA and the administrator's kubeconfig that kubeadm made.

@@ -31,8 +31,8 @@ const (
 	Runc           = "runc" // of Linux only
 	// CNI plugins besides CNIPlugins, of Windows only.
 	SDNCNI = "sdn_cni"
-	// Other programs of Kubernetes: of components.OldKubernetes and NewKubernetes, and with a kubelet that ends as soon
-	// as it is started.
+	// Other programs of Kubernetes: of components.OldKubernetes and, of Windows only, NewKubernetes, and with a kubelet
+	// that ends as soon as it is started.
 	OldKubernetesNode    = "kubernetes_node_old"
 	NewKubernetesNode    = "kubernetes_node_new"
 	BrokenKubernetesNode = "kubernetes_node_broken"
@@ -61,13 +61,14 @@ type release struct {
 
 type member struct{ to, component string }
 
-var releases = map[string][]release{"windows": windows, "linux": linux, Others: others, SidePrograms: sidePrograms}
+var releases = map[string][]release{"windows": windows, "linux": linux, Others: others, OthersLinux: othersLinux,
+	SidePrograms: sidePrograms}
 
-// What Make takes for artifacts of Windows besides those that every plan needs: Others
-// are named instead of a plan's own, SidePrograms are those of programs beside
-// Kubernetes.
+// What Make takes for artifacts besides those that every plan needs: Others, of Windows, and OthersLinux are named
+// instead of a plan's own, SidePrograms are those of programs of Windows beside Kubernetes.
 const (
 	Others       = "others"
+	OthersLinux  = "others of Linux"
 	SidePrograms = "side programs"
 )
 
@@ -121,6 +122,7 @@ var others = []release{
 		[]member{
 			{"kubernetes/node/bin/kube-log-runner.exe", "kube-log-runner.exe"},
 			{"kubernetes/node/bin/kube-proxy.exe", "kube-proxy-1.35.exe"},
+			{"kubernetes/node/bin/kubeadm.exe", "kubeadm-1.35.exe"},
 			{"kubernetes/node/bin/kubelet.exe", "kubelet-1.35.exe"},
 		}},
 	{NewKubernetesNode, "kubernetes-node-windows-amd64-" + components.NewKubernetes + ".tar.gz",
@@ -141,6 +143,14 @@ var others = []release{
 	{SDNCNI, "windows-container-networking-cni-amd64-v" + components.SDNCNI + ".zip",
 		[]string{},
 		[]member{{"nat.exe", "delegate.exe"}, {"sdnbridge.exe", "delegate.exe"}, {"sdnoverlay.exe", "delegate.exe"}}},
+}
+
+// othersLinux are Linux artifacts besides those of the plan as it is written.
+var othersLinux = []release{
+	{OldKubernetesNode, "kubernetes-node-linux-amd64-" + components.OldKubernetes + ".tar.gz",
+		[]string{"kubernetes/", "kubernetes/node/", "kubernetes/node/bin/"},
+		[]member{{"kubernetes/node/bin/kube-proxy", "kube-proxy-1.35"}, {"kubernetes/node/bin/kubeadm", "kubeadm-1.35"},
+			{"kubernetes/node/bin/kubelet", "kubelet-1.35"}}},
 }
 
 var sidePrograms = []release{

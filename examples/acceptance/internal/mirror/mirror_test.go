@@ -51,12 +51,15 @@ func TestMake(t *testing.T) {
 		},
 		Others: {
 			OldKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
-				"kubernetes/node/bin/kubelet.exe"},
+				"kubernetes/node/bin/kubeadm.exe", "kubernetes/node/bin/kubelet.exe"},
 			NewKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
 				"kubernetes/node/bin/kubelet.exe"},
 			BrokenKubernetesNode: {"kubernetes/node/bin/kube-log-runner.exe", "kubernetes/node/bin/kube-proxy.exe",
 				"kubernetes/node/bin/kubelet.exe"},
 			SDNCNI: {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
+		},
+		OthersLinux: {
+			OldKubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubeadm", "kubernetes/node/bin/kubelet"},
 		},
 		SidePrograms: {
 			Crictl:          {"crictl.exe"},
