@@ -89,14 +89,15 @@ WantedBy=multi-user.target
 }
 
 // prepareForKubeadm does on a machine what comes before kubeadm init: containerd runs, the kubelet and kubeadm are
-// installed, IPv4 is forwarded, and there are the images of the control plane.
+// installed, IPv4 is forwarded, and there are the images of the control plane. There is the newer kubeadm, too.
 func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
 	set := componentSet(t)
 	images := kubeadmImages(ctx, t, set)
-	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "runc", "ctr", "kubelet", "kubeadm",
-		"kubeadm-1.35"} {
-		cp := exec.CommandContext(ctx, "cp", set.Bin(name), m.Path("/usr/local/bin/"+name))
+	for name, component := range map[string]string{"containerd": "containerd", "runc": "runc", "ctr": "ctr",
+		"containerd-shim-runc-v2": "containerd-shim-runc-v2", "kubelet": "kubelet-1.35", "kubeadm": "kubeadm",
+		controlplane.OlderKubeadm: controlplane.OlderKubeadm} {
+		cp := exec.CommandContext(ctx, "cp", set.Bin(component), m.Path("/usr/local/bin/"+name))
 		if out, err := cp.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -119,8 +120,8 @@ func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 // kubeadmImages are the names of the images that kubeadm wants, by the programs in them.
 func kubeadmImages(ctx context.Context, t *testing.T, set *components.Set) map[string]string {
 	t.Helper()
-	out, err := exec.CommandContext(ctx, set.Bin("kubeadm"), "config", "images", "list", "--kubernetes-version",
-		"v"+components.Kubernetes).Output()
+	out, err := exec.CommandContext(ctx, set.Bin(controlplane.OlderKubeadm), "config", "images", "list",
+		"--kubernetes-version", "v"+components.OldKubernetes).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

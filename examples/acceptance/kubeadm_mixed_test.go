@@ -20,17 +20,14 @@ import (
 	"nodejoin/examples/acceptance/internal/mirror"
 )
 
-// TestMixedKubeadm: the real kubeadm init makes a cluster on a machine, and by one plan an older real kubeadm joins a
-// Linux machine, whose services systemd runs, and a Windows machine under Wine to it. Then the plan is upgraded, and
-// kubeadm upgrade node of the newer version runs on both. After a leave nothing of kubeadm's is on the Linux machine,
-// which then joins by user data.
+// TestMixedKubeadm: the real kubeadm init makes a cluster on a machine, and by one plan the real kubeadm joins a Linux
+// machine, whose services systemd runs, and a Windows machine under Wine to it. After the cluster the plan is
+// upgraded, and kubeadm upgrade node of the newer version runs on both. After a leave nothing of kubeadm's is on the
+// Linux machine, which then joins by user data.
 func TestMixedKubeadm(t *testing.T) {
 	ctx, cancel := bounded(t, 9*time.Minute)
 	defer cancel()
 	b := newKubeadmBed(ctx, t)
-	if err := b.cluster.UploadByKubeadm(ctx, controlplane.OlderKubeadm); err != nil {
-		t.Fatal(err)
-	}
 	before := b.snapshot()
 	w := newBed(ctx, t, b.cluster)
 	const token = `join "bootstrap_token" { ttl = "15m" }`
@@ -66,7 +63,7 @@ func TestMixedKubeadm(t *testing.T) {
 	wantAddons(ctx, t, b.cluster)
 	wantNothing(ctx, t, older)
 
-	if err := b.cluster.UploadByKubeadm(ctx, controlplane.NewerKubeadm); err != nil {
+	if err := b.cluster.UpgradeByKubeadm(ctx); err != nil {
 		t.Fatal(err)
 	}
 	upgrade := mustApply(ctx, t, args)
@@ -121,7 +118,8 @@ type kubeadmFiles struct {
 }
 
 func (b *linuxBed) kubeadmFiles() kubeadmFiles {
-	return kubeadmFiles{log: b.machine.Path("/var/lib/nodejoin/kubeadm.log"), kubelet: b.machine.Path("/var/lib/kubelet"),
+	return kubeadmFiles{
+		log: b.machine.Path("/var/lib/nodejoin/kubeadm.log"), kubelet: b.machine.Path("/var/lib/kubelet"),
 		backups:  b.machine.Path("/etc/kubernetes/tmp") + "/kubeadm-kubelet-config*/config.yaml",
 		instance: "unix:///run/containerd/containerd.sock", record: b.machine.Path("/var/lib/nodejoin/record.json")}
 }

@@ -52,8 +52,8 @@ type Options struct {
 	Everywhere bool
 	// APIServer is the component to run as the API server; default kube-apiserver.
 	APIServer string
-	// Kubeadm is a machine where the real kubeadm init makes the cluster; nil = none. Of the other options only
-	// Components and Dir count then, and tests get no certificates from the cluster.
+	// Kubeadm is a machine where the real kubeadm init of components.OldKubernetes makes the cluster; nil = none. Of the
+	// other options only Components and Dir count then, and tests get no certificates from the cluster.
 	Kubeadm Machine
 	// Audit has the API server log all requests.
 	Audit bool

@@ -24,14 +24,19 @@ type Machine interface {
 	Run(ctx context.Context, argv ...string) (output string, err error)
 }
 
-// What the administrator writes on the machine.
+// Programs of kubeadm on the machine, of components.OldKubernetes and components.Kubernetes.
 const (
-	kubeadmDir  = "/etc/kubeadm"
-	kubeadmInit = kubeadmDir + "/init.yaml"
+	OlderKubeadm = "kubeadm-1.35"
+	newerKubeadm = "kubeadm"
 )
 
+// NewerKubeletSetting is a line that a cluster of kubeadm's has among the settings of its kubelets after
+// UpgradeByKubeadm, which kubelets of components.OldKubernetes do not know.
+const NewerKubeletSetting = "memoryReservationPolicy: None"
+
 // kubeadmConfig is what the administrator gives to kubeadm init. Machines here may have control groups v1, which
-// kubeadm refuses by its check SystemVerification, whatever the kubelet is told.
+// kubeadm refuses by its check SystemVerification, whatever the kubelet is told. The gate has nodes get the socket of
+// the runtime in a file of flags, as by default before 1.34; newer versions do not have it (cmd/kubeadm/app/features).
 const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {advertiseAddress: %[1]s}
@@ -45,31 +50,12 @@ kind: ClusterConfiguration
 kubernetesVersion: v%[2]s
 controlPlaneEndpoint: %[1]s:6443
 networking: {podSubnet: %[3]s, serviceSubnet: %[4]s}
-featureGates: {%[5]s}
+featureGates: {NodeLocalCRISocket: false}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: systemd
-%[6]s
 `
-
-// Kubeadm is one version of it on the machine, and what an administrator may set with it.
-type Kubeadm struct {
-	program, version string
-	gates            string // of ClusterConfiguration
-	kubelet          string // of KubeletConfiguration
-}
-
-// OlderKubeadm has nodes keep the socket of the runtime in the file of flags, as kubeadm did by default before 1.34.
-// NewerKubeadm has no such choice (cmd/kubeadm/app/features), and a setting of kubelets that the older one does not
-// know.
-var (
-	OlderKubeadm = Kubeadm{"kubeadm-1.35", components.OldKubernetes, "NodeLocalCRISocket: false", ""}
-	NewerKubeadm = Kubeadm{"kubeadm", components.Kubernetes, "", NewerKubeletSetting}
-)
-
-// NewerKubeletSetting is a line of the kubelet's settings that only NewerKubeadm writes.
-const NewerKubeletSetting = "memoryReservationPolicy: None"
 
 // kubeletPatch is for the kubelet of the control plane alone. It may have control groups v1, swap, and a nearly full
 // disk, from which it would remove images that no pod uses.
@@ -77,14 +63,17 @@ const kubeletPatch = `{"failCgroupV1": false, "failSwapOn": false, "imageGCHighT
 	"evictionHard": {"nodefs.available": "1Mi", "imagefs.available": "1Mi"}}`
 
 // initByKubeadm has the real kubeadm init make the cluster, with all its phases: the kubelet of the machine runs etcd,
-// API server, controllers and scheduler in containers, and kubeadm waits for them.
+// API server, controllers and scheduler in containers, and kubeadm waits for them. Their images are named after
+// components.OldKubernetes, and the programs in them are of components.Kubernetes.
 func (c *Cluster) initByKubeadm(ctx context.Context) error {
+	const dir = "/etc/kubeadm"
 	m := c.opts.Kubeadm
-	if err := errors.Join(os.MkdirAll(m.Path(kubeadmDir), 0o755), c.configure(NewerKubeadm),
-		os.WriteFile(m.Path(kubeadmDir+"/kubeletconfiguration+strategic.json"), []byte(kubeletPatch), 0o600)); err != nil {
+	config := fmt.Appendf(nil, kubeadmConfig, m.IP(), components.OldKubernetes, PodCIDR, ServiceCIDR)
+	if err := errors.Join(os.MkdirAll(m.Path(dir), 0o755), os.WriteFile(m.Path(dir+"/init.yaml"), config, 0o600),
+		os.WriteFile(m.Path(dir+"/kubeletconfiguration+strategic.json"), []byte(kubeletPatch), 0o600)); err != nil {
 		return err
 	}
-	if _, err := m.Run(ctx, "kubeadm", "init", "--config", kubeadmInit, "--skip-token-print"); err != nil {
+	if _, err := m.Run(ctx, OlderKubeadm, "init", "--config", dir+"/init.yaml", "--skip-token-print"); err != nil {
 		return err
 	}
 	c.URL = fmt.Sprintf("https://%s:6443", m.IP())
@@ -99,21 +88,35 @@ func (c *Cluster) initByKubeadm(ctx context.Context) error {
 		metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken)})
 }
 
-// UploadByKubeadm has one kubeadm tell nodes how the cluster is configured. For the older one it is then as before the
-// control plane was upgraded, for the newer one as kubeadm upgrade apply leaves it.
-func (c *Cluster) UploadByKubeadm(ctx context.Context, by Kubeadm) error {
-	if err := c.configure(by); err != nil {
+// UpgradeByKubeadm has the real kubeadm upgrade apply upgrade what nodes read, after the administrator has removed the
+// gate and added NewerKubeletSetting. Of its phases it leaves out preflight, which wants a network for pods on the
+// control plane, and control-plane, whose programs are of components.Kubernetes from the start.
+func (c *Cluster) UpgradeByKubeadm(ctx context.Context) error {
+	if err := errors.Join(c.editConfig(ctx, "kubeadm-config", "ClusterConfiguration", func(text string) string {
+		return strings.Replace(text, "featureGates:\n  NodeLocalCRISocket: false\n", "", 1)
+	}), c.editConfig(ctx, "kubelet-config", "kubelet", func(text string) string {
+		return text + NewerKubeletSetting + "\n"
+	})); err != nil {
 		return err
 	}
-	_, err := c.opts.Kubeadm.Run(ctx, by.program, "init", "phase", "upload-config", "all", "--config", kubeadmInit)
+	_, err := c.opts.Kubeadm.Run(ctx, newerKubeadm, "upgrade", "apply", "v"+components.Kubernetes, "--yes",
+		"--skip-phases=preflight,control-plane")
 	return err
 }
 
-// configure writes the file for kubeadm init.
-func (c *Cluster) configure(by Kubeadm) error {
-	m := c.opts.Kubeadm
-	return os.WriteFile(m.Path(kubeadmInit), fmt.Appendf(nil, kubeadmConfig, m.IP(), by.version, PodCIDR, ServiceCIDR,
-		by.gates, by.kubelet), 0o600)
+func (c *Cluster) editConfig(ctx context.Context, name, key string, edit func(string) string) error {
+	maps := c.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	config, err := maps.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	text := edit(config.Data[key])
+	if text == config.Data[key] {
+		return fmt.Errorf("%s has nothing to change:\n%s", name, text)
+	}
+	config.Data[key] = text
+	_, err = maps.Update(ctx, config, metav1.UpdateOptions{})
+	return err
 }
 
 // trustKubeadm copies the CA and the administrator's kubeconfig that kubeadm made.

@@ -59,7 +59,8 @@ func TestMake(t *testing.T) {
 			SDNCNI: {"nat.exe", "sdnbridge.exe", "sdnoverlay.exe"},
 		},
 		OthersLinux: {
-			OldKubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubeadm", "kubernetes/node/bin/kubelet"},
+			OldKubernetesNode: {"kubernetes/node/bin/kube-proxy", "kubernetes/node/bin/kubeadm",
+				"kubernetes/node/bin/kubelet"},
 		},
 		SidePrograms: {
 			Crictl:          {"crictl.exe"},
