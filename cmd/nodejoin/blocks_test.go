@@ -105,8 +105,8 @@ var notRun = map[string]string{
 	"NODEJOIN_TEST_RELEASE=1 go test ./examples/internal/... ./cmd/nodejoin":   "CI names the packages that it is about",
 	"NODEJOIN_CHAOS=20m go test -timeout 40m -run 'TestChaos$' ./cmd/nodejoin": "CI has 15 seconds of it",
 	"examples/policies.md sh 1": "TestPolicies runs the real conftest",
-	"cosign sign-blob --yes --bundle prod.sigstore.json prod.tar.release.json": "asks Sigstore; the script " +
-		"follow_sigstore has a stand-in",
+	"cosign sign-blob --yes --bundle prod.sigstore.json prod.tar.release.json": "asks Sigstore; with a " +
+		"key it is in TestPrograms, and the script follow_sigstore has a stand-in",
 	"cat prod.sigstore.json prod.tar.release.json": "the stand-in in the script follow_sigstore does it",
 
 	"ssh Administrator@10.0.0.21 ver": "asks a real machine; TestOpenSSH logs in at a real sshd",

@@ -15,6 +15,7 @@ var realPrograms = map[string]struct{ pkg, module string }{
 	"sops":       {"github.com/getsops/sops/v3/cmd/sops@v3.13.3", ""},
 	"age-keygen": {"filippo.io/age/cmd/age-keygen@v1.3.2", ""},
 	"tofu":       {"github.com/opentofu/opentofu/cmd/tofu", "tofu"},
+	"cosign":     {"github.com/sigstore/cosign/v3/cmd/cosign", "cosign"},
 }
 
 // TestPrograms: the programs of other projects that pages name do with nodejoin what the pages say. It builds them,

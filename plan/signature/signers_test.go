@@ -10,10 +10,15 @@ import (
 
 // TestSigners: a bundle names the identity or the key that signed, if that is one of those that are trusted. The
 // bundles are of Sigstore's own library: those of testdata/make, and keyed.json, in the form v0.3, of its sign.Bundle.
+// cosign_v3.json is of cosign 3.1.3:
+//
+//	cosign generate-key-pair
+//	cosign sign-blob --yes --key cosign.key --use-signing-config=false --tlog-upload=false --bundle FILE artifact
 func TestSigners(t *testing.T) {
 	sum := sha256.Sum256(file(t, "artifact"))
 	digest := hex.EncodeToString(sum[:])
 	good, keyed, key := file(t, "good.json"), file(t, "keyed.json"), string(file(t, "cosign.pub"))
+	byCosign, cosignKey := file(t, "cosign_v3.json"), string(file(t, "cosign_v3.pub"))
 	who := []Signer{{Issuer: publisher.Issuer, Identity: publisher.Subject}}
 	for _, c := range []struct {
 		name   string
@@ -26,6 +31,10 @@ func TestSigners(t *testing.T) {
 		{"regular expression", Trust{Identities: []Signer{{Issuer: publisher.Issuer, Regexp: `.*@example\.com`}}}, good,
 			publisher.Subject, ""},
 		{"key", Trust{Keys: []string{key}}, keyed, "the key ", ""},
+		{"key of cosign", Trust{Keys: []string{key, cosignKey}}, byCosign, "the key ", ""},
+		{"another key than cosign's", Trust{Keys: []string{key}}, byCosign, "", "of no key that is trusted here"},
+		{"signature of cosign, changed", Trust{Keys: []string{cosignKey}}, bytes.Replace(byCosign, []byte(`DJ3FJn`),
+			[]byte(`DJ3FJo`), 1), "", "of no key that is trusted here"},
 		{"part of an identity", Trust{Identities: []Signer{{Issuer: publisher.Issuer, Regexp: `publisher`}}}, good, "",
 			"nobody who is trusted here"},
 		{"no expression", Trust{Identities: []Signer{{Issuer: publisher.Issuer, Identity: `publisher@example.co.`}}},

@@ -116,6 +116,9 @@ func split(file []byte) (s signatures, text []byte, err error) {
 		case bundle != nil:
 			s.sigstore, text = bundle, rest
 			continue
+		case oldBundle(text):
+			return s, nil, errors.New("it has a bundle of the form that cosign wrote before version 3; sign with " +
+				"--new-bundle-format")
 		case s.ssh == nil && s.sigstore == nil:
 			return s, nil, errors.New("it is not signed: it begins with neither a whole signature of SSH nor a " +
 				"bundle of Sigstore")
@@ -139,6 +142,14 @@ func cutBundle(text []byte) (bundle, rest []byte) {
 		return nil, text
 	}
 	return begin[:d.InputOffset()], bytes.TrimLeft(begin[d.InputOffset():], space)
+}
+
+// oldBundle reports whether a text begins with what 'cosign sign-blob --bundle' wrote without --new-bundle-format.
+func oldBundle(text []byte) bool {
+	var b struct {
+		Signature string `json:"base64Signature"`
+	}
+	return json.NewDecoder(bytes.NewReader(text)).Decode(&b) == nil && b.Signature != ""
 }
 
 // verify verifies the file of a release. Each signature that it has must be good, and of somebody who is trusted: one
