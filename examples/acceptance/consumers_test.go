@@ -86,6 +86,7 @@ func TestConsumers(t *testing.T) {
 		}
 	}
 	c.configured(ctx)
+	c.kubeadm(ctx)
 	for _, path := range []string{containerdFile, kubeletFile, proxyFile, netConfFile, cniFile, "cluster/node.yaml",
 		"cluster/bootstrap-token.yaml",
 		manifestsFolder + "bootstrap.yaml", manifestsFolder + "flannel.yaml", manifestsFolder + "kube_proxy.yaml",

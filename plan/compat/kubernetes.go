@@ -95,7 +95,8 @@ var kubernetesTable = []kubernetesRow{
 	{func(k *Kubernetes) { k.ConfigDropIns = true }, span{since: line{1, 30}},
 		"kubernetes/kubernetes#122907: --config-dir needs no KUBELET_CONFIG_DROPIN_DIR_ALPHA any more"},
 	{func(k *Kubernetes) { k.JoinConfigV1Beta4 = true }, span{since: line{1, 31}},
-		"kubernetes v1.31 cmd/kubeadm/app/apis/kubeadm/v1beta4"},
+		"kubernetes cmd/kubeadm/app/util/config/common.go: v1beta4 is experimental, and refused, until 1.30; " +
+			"v1beta3 is deprecated from 1.31 on and gone in 1.37"},
 	{func(k *Kubernetes) { k.TokensOfNodes = true }, span{since: line{1, 33}},
 		"kubernetes pkg/features/kube_features.go: ServiceAccountTokenNodeBinding and ServiceAccountTokenPodNodeInfo are " +
 			"beta (on) 1.31 and 1.30, locked 1.33 and 1.32"},

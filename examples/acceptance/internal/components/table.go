@@ -6,6 +6,8 @@ const (
 	Kubernetes = "1.36.3"
 	// OldKubernetes is an older minor version, of the node programs and kubeadm only.
 	OldKubernetes = "1.35.4"
+	// OldestKubeadm is the last kubeadm that reads no JoinConfiguration of v1beta4, and the first that nodejoin uses.
+	OldestKubeadm = "1.30.14"
 	// NewKubernetes is a newer one, of the API server too.
 	NewKubernetes = "1.37.2"
 	Containerd    = "2.4.2"
@@ -58,6 +60,14 @@ const stampOldKubernetes = "-s -w" +
 	" -X k8s.io/component-base/version.gitCommit=module" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
+// stampOldestKubeadm is stampKubernetes of OldestKubeadm.
+const stampOldestKubeadm = "-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=v" + OldestKubeadm +
+	" -X k8s.io/component-base/version.gitMajor=1" +
+	" -X k8s.io/component-base/version.gitMinor=30" +
+	" -X k8s.io/component-base/version.gitCommit=module" +
+	" -X k8s.io/component-base/version.gitTreeState=clean"
+
 // stampNewKubernetes is stampKubernetes of NewKubernetes.
 const stampNewKubernetes = "-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=v" + NewKubernetes +
@@ -94,6 +104,7 @@ var table = []component{
 	{"kubelet-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubelet", stampOldKubernetes},
 	{"kube-proxy-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kube-proxy", stampOldKubernetes},
 	{"kubeadm-1.35.exe", "kubernetes-1.35", "k8s.io/kubernetes/cmd/kubeadm", stampOldKubernetes},
+	{"kubeadm-1.30", "kubernetes-1.30", "k8s.io/kubernetes/cmd/kubeadm", stampOldestKubeadm},
 	{NewAPIServer, "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-apiserver", stampNewKubernetes},
 	{"kubelet-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kubelet", stampNewKubernetes},
 	{"kube-proxy-1.37.exe", "kubernetes-1.37", "k8s.io/kubernetes/cmd/kube-proxy", stampNewKubernetes},
