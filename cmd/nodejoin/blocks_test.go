@@ -102,8 +102,8 @@ var notRun = map[string]string{
 	"go test -run TestX ./plan":           "stands for any test",
 	"go run ./examples/internal/screens":  "TestScreens takes the same screens",
 	"go build -o nodejoin ./cmd/nodejoin": "is the build of go run, and that with -tags embedagent",
-	"NODEJOIN_TEST_RELEASE=1 go test ./examples/internal/... ./cmd/nodejoin":   "CI names the packages that it is about",
-	"NODEJOIN_CHAOS=20m go test -timeout 40m -run 'TestChaos$' ./cmd/nodejoin": "CI has 15 seconds of it",
+	"NODEJOIN_TEST_RELEASE=1 go test -timeout 1h ./examples/internal/... ./cmd/nodejoin": "CI names the packages",
+	"NODEJOIN_CHAOS=20m go test -timeout 40m -run 'TestChaos$' ./cmd/nodejoin":           "CI has 15 seconds of it",
 	"examples/policies.md sh 1": "TestPolicies runs the real conftest",
 	"cosign sign-blob --yes --bundle prod.sigstore.json prod.tar.release.json": "asks Sigstore; with a " +
 		"key it is in TestPrograms, and the script follow_sigstore has a stand-in",

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -17,6 +20,11 @@ var realPrograms = map[string]struct{ pkg, module string }{
 	"tofu":       {"github.com/opentofu/opentofu/cmd/tofu", "tofu"},
 	"cosign":     {"github.com/sigstore/cosign/v3/cmd/cosign", "cosign"},
 }
+
+// buildBound is how long the build of one program may take, where nothing of it is cached and the machine is busy.
+const buildBound = 40 * time.Minute
+
+var building sync.Mutex
 
 // TestPrograms: the programs of other projects that pages name do with nodejoin what the pages say. It builds them,
 // so it runs only where NODEJOIN_TEST_RELEASE is set.
@@ -36,7 +44,11 @@ func cmdProgram(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: program NAME, of realPrograms")
 	}
 	p, bin := realPrograms[args[0]], ts.MkAbs("bin")
-	build := exec.Command("go", "install", "-trimpath", "-ldflags=-s -w", p.pkg)
+	building.Lock() // side by side each takes longer, and memory
+	defer building.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), buildBound)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", p.pkg)
 	if p.module != "" {
 		build.Dir = filepath.Join(ts.Getenv("REPOSITORY"), "cmd/nodejoin/testdata/programs/modules", p.module)
 	}

@@ -25,7 +25,7 @@ import (
 // upgraded, and kubeadm upgrade node of the newer version runs on both. After a leave nothing of kubeadm's is on the
 // Linux machine, which then joins by user data.
 func TestMixedKubeadm(t *testing.T) {
-	ctx, cancel := bounded(t, 9*time.Minute)
+	ctx, cancel := bounded(t, 12*time.Minute)
 	defer cancel()
 	b := newKubeadmBed(ctx, t)
 	before := b.snapshot()
@@ -185,7 +185,7 @@ func (f kubeadmFiles) wantText(t *testing.T, path, text string, there bool) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(content), text) != there {
-		t.Errorf("%s: %v; whether it has %q, want %v:\n%s", path, err, text, there, tail(string(content)))
+		t.Errorf("%s: %v; has %q: %v, want the opposite:\n%s", path, err, text, there, tail(string(content)))
 	}
 }
 

@@ -63,7 +63,7 @@ func (b *sudoBed) behindGates(ctx context.Context) {
 	b.digest = writeTools(b.t, filepath.Join(b.dir, "tools.tar.gz"), 32<<20)
 	known := func(two *linuxBed) {
 		b.t.Helper()
-		text := fmt.Sprintf("[127.0.0.1]:%d %s10.89.20.2 %s%s %s", proxy.Port(), one.read("host.pub"),
+		text := fmt.Sprintf("[127.0.0.1]:%d %s%s %s%s %s", proxy.Port(), one.read("host.pub"), two.machine.IP(),
 			two.read("host.pub"), b.machine.IP(), b.read("host.pub"))
 		if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"), []byte(text), 0o600); err != nil {
 			b.t.Fatal(err)

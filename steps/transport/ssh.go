@@ -35,10 +35,9 @@ func DialSSH(ctx context.Context, c SSHConfig, agents AgentSource) (Conn, error)
 		password: password, needs: "the SSH server must allow commands and the SFTP subsystem", file: file,
 		anyShell: c.OS == "windows", over: make(chan struct{})}}
 	s.door = s
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
+	s.life, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.work.Go(func() {
-		keepAlive(life, w.last(), c.KeepAlive, s.ping, func(err error) { s.lose(s.blame(err)) })
+		keepAlive(s.life, w.last(), c.KeepAlive, s.ping, func(err error) { s.lose(s.blame(err)) })
 	})
 	s.work.Go(func() {
 		_ = w.last().Wait()

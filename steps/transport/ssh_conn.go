@@ -15,12 +15,15 @@ import (
 type sshConn struct {
 	agentConn
 	way  *way
-	sftp *sftp.Client // opened when first needed
+	life context.Context // ends when this side closes the connection
+	sftp *sftp.Client    // opened when first needed
 }
 
 func (s *sshConn) open(line string) (program, error) { return start(s.way.last(), line) }
 
-func (s *sshConn) blame(err error) error { return s.way.blame(err, len(s.way.clients)-1) }
+func (s *sshConn) blame(err error) error {
+	return s.way.blame(s.life, s.work.Go, err, len(s.way.clients)-1)
+}
 
 func (s *sshConn) hangUp() { s.way.close() }
 

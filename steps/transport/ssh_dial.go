@@ -36,15 +36,16 @@ func (w *way) close() {
 const blameBound = 2 * time.Second
 
 // blame adds to the error of a lost connection which of the first n servers, the jump hosts, has ended its
-// connection or does not answer; that is none where the machine itself did.
-func (w *way) blame(err error, n int) error {
+// connection or does not answer; that is none where the machine itself did, or where this side has ended it, as life
+// says. begin runs what ends with the connection.
+func (w *way) blame(life context.Context, begin func(func()), err error, n int) error {
 	for i, client := range w.clients[:n] {
 		answer := make(chan error, 1)
-		go func() { // it ends with the connection
+		begin(func() {
 			_, _, err := client.SendRequest(keepAliveRequest, true, nil)
 			answer <- err
-		}()
-		did := "does not answer"
+		})
+		did := fmt.Sprintf("does not answer within %s", blameBound)
 		late := time.NewTimer(blameBound)
 		select {
 		case gone := <-answer:
@@ -53,7 +54,12 @@ func (w *way) blame(err error, n int) error {
 				continue
 			}
 			did = "ended the connection"
+		case <-life.Done():
+			late.Stop()
 		case <-late.C:
+		}
+		if life.Err() != nil {
+			return err
 		}
 		return fmt.Errorf("%w: jump host %d of %d, %s, %s", err, i+1, n, w.names[i], did)
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,23 +76,25 @@ func testOpenSSHJumps(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before := g.first.Trips.Load()
-	if err := TrySSH(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	logins := g.first.Trips.Load() - before
-	before += logins
-	if check, err := Do(t.Context(), m.dial(t, c), wire.Check, req, nil); err != nil || check.Mutations != 0 {
-		t.Fatalf("%+v, %v", check, err)
-	}
-	trips := g.first.Trips.Load() - before
+	logins := g.leastTrips(func() {
+		if err := TrySSH(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	})
+	trips := g.leastTrips(func() {
+		conn := m.dial(t, c)
+		if check, err := Do(t.Context(), conn, wire.Check, req, nil); err != nil || check.Mutations != 0 {
+			t.Fatalf("%+v, %v", check, err)
+		}
+		_ = conn.Close()
+	})
 	t.Logf("three logins %d round trips, with the start of the agent and a check %d", logins, trips)
 	if trips > logins+noopTrips+2 { // it counts one more where an answer comes in two pieces
 		t.Errorf("a check took %d round trips after the logins, want %d", trips-logins, noopTrips)
 	}
 	g.likeUsers(t, m)
 	silent := c
-	silent.KeepAlive = 100 * time.Millisecond
+	silent.KeepAlive = 500 * time.Millisecond
 	_, err := Do(t.Context(), m.dial(t, silent), wire.Apply, slowStep(t.TempDir()), func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			g.first.Stalled.Store(true)
@@ -114,6 +117,18 @@ func testOpenSSHJumps(t *testing.T) {
 			t.Errorf("the error is about %s, want %s", ce.Host, c.Jump[i])
 		}
 	}
+}
+
+// leastTrips is how many round trips f takes through the first jump host. It is the least of three times, as a busy
+// server answers in pieces.
+func (g *gates) leastTrips(f func()) int64 {
+	least := int64(math.MaxInt64)
+	for range 3 {
+		before := g.first.Trips.Load()
+		f()
+		least = min(least, g.first.Trips.Load()-before)
+	}
+	return least
 }
 
 // likeUsers logs in by names of ~/.ssh/config alone, where each server has its own key.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -83,7 +82,9 @@ func (d *sshd) kill() {
 	all := descendants(d.process.Pid)
 	_ = d.process.Kill()
 	for _, pid := range all {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
 	}
 }
 

@@ -66,12 +66,12 @@ func (p *winrmPath) ends() (local, remote netip.AddrPort, direct bool) {
 	return local, remote, err == nil
 }
 
-// blame adds to the error of a lost connection which jump host has ended it.
-func (p *winrmPath) blame(err error) error {
+// blame adds to the error of a lost connection which jump host has ended it, as way.blame does.
+func (p *winrmPath) blame(life context.Context, begin func(func()), err error) error {
 	if p.way == nil {
 		return err
 	}
-	return p.way.blame(err, len(p.way.clients))
+	return p.way.blame(life, begin, err, len(p.way.clients))
 }
 
 func (p *winrmPath) close() {

@@ -61,7 +61,7 @@ func (p *winrmProgram) receive(w io.Writer) error {
 func (s *winrmConn) broken(ctx context.Context, err error) error {
 	var f *wsman.FaultError
 	if !errors.As(err, &f) && ctx.Err() == nil && s.life.Err() == nil {
-		s.lose(s.path.blame(err))
+		s.lose(s.path.blame(s.life, s.work.Go, err)) //nolint:contextcheck // the connection may outlive ctx
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func split(file []byte) (s signatures, text []byte, err error) {
 			s.sigstore, text = bundle, rest
 			continue
 		case oldBundle(text):
-			return s, nil, errors.New("it has a bundle of the form that cosign wrote before version 3; sign with " +
+			return s, nil, errors.New("it has a bundle of an older form of cosign; sign with cosign 3, or with " +
 				"--new-bundle-format")
 		case s.ssh == nil && s.sigstore == nil:
 			return s, nil, errors.New("it is not signed: it begins with neither a whole signature of SSH nor a " +

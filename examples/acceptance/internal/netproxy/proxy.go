@@ -116,15 +116,15 @@ func (p *Proxy) Cut() {
 
 func (p *Proxy) cutLocked() {
 	p.cutAt = 0
-	if p.holds != nil {
-		close(p.holds.over)
-		p.holds = nil
-	}
 	for c := range p.conns {
 		if t, ok := c.(*net.TCPConn); ok {
 			t.SetLinger(0)
 		}
 		c.Close()
+	}
+	if p.holds != nil { // what was held back finds the connections closed
+		close(p.holds.over)
+		p.holds = nil
 	}
 }
 
@@ -176,7 +176,8 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-type held struct {
+// piece is what was read at once, and when it is to be written.
+type piece struct {
 	data []byte
 	due  time.Time
 }
@@ -187,7 +188,7 @@ const queue = 1024
 // pipe moves bytes one way until its source ends or a side is cut. The delay of one piece never adds to that of
 // the next. took is called after data has been read from the source, gave before it is written.
 func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
-	way := make(chan held, queue)
+	way := make(chan piece, queue)
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for h := range way {
@@ -213,7 +214,7 @@ func (p *Proxy) pipe(to, from net.Conn, took func(n int), gave func()) {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			took(n)
-			way <- held{buffer[:n], time.Now().Add(p.oneWay)}
+			way <- piece{buffer[:n], time.Now().Add(p.oneWay)}
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
