@@ -221,6 +221,9 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 		b.t.Fatal(err)
 	}
 	a := b.answerFile(data + ".xml")
+	if format == "cloudbase-init" {
+		b.setupFails(ctx, a) // the same for all
+	}
 	task, forget := b.asSetup(ctx, a)
 	b.withoutTask(ctx, at)
 	if out, err := b.host.Run(ctx, "cmd.exe", "/c", at); err != nil {
@@ -236,7 +239,8 @@ func (b *bed) firstBoot(ctx context.Context, format, data string) {
 		b.t.Errorf("%s makes another task than the answer file:\n%s\nand\n%s", format, have, task)
 	}
 	// Setup may write its copies again after the commands.
-	b.copies(a.text, a.text)
+	b.putAnswers(answersOf(a.text, a.text))
+	b.endFindstr(notStarted) // once
 	if err := os.WriteFile(b.host.Path(forgetCmd), forget, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
@@ -266,6 +270,7 @@ func (b *bed) withoutTask(ctx context.Context, script string) {
 	if _, left := os.Stat(b.host.Path(firstBootDir)); err == nil || !os.IsNotExist(left) {
 		b.t.Errorf("no task can be made: %v: %s; its folder: %v", err, out, left)
 	}
+	b.said("The task cannot be made.")
 	if err := os.Remove(task); err != nil {
 		b.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +14,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 )
 
 // tasks is the folder of the tasks: a file has the command of one, and beside it is NAME.run if it is to run at once.
 const tasks = `C:\windows\tasks-stand-in`
+
+// endings has in each line the exit code of a start of findstr that ends before it does anything.
+const endings = `C:\windows\findstr-endings`
+
+// Exit codes of certutil are HRESULTs: they are negative.
+const (
+	fileNotFound = -0x7ff8fffe // 0x80070002
+	accessDenied = -0x7ff8fffb // 0x80070005
+	invalidData  = -0x7ff8fff3 // 0x8007000d
+)
 
 func main() {
 	name := strings.TrimSuffix(strings.ToLower(filepath.Base(os.Args[0])), ".exe")
@@ -81,43 +94,55 @@ func certutil(args []string) int {
 	b, err := os.ReadFile(v[0])
 	if err != nil {
 		fmt.Printf("CertUtil: -hashfile command FAILED: %v\r\n", err)
-		return 2
+		return fileNotFound
 	}
 	fmt.Printf("SHA256 hash of %s:\r\n%x\r\nCertUtil: -hashfile command completed successfully.\r\n", v[0],
 		sha256.Sum256(b))
 	return 0
 }
 
-// decode is certutil -decode. It takes what is between the first lines BEGIN and END, as CryptStringToBinary does with
-// CRYPT_STRING_BASE64HEADER, and skips white space there and all that is before (batch files carry files in themselves
-// so); anything else is ERROR_INVALID_DATA.
+// decode is certutil -decode. It takes what is between the first lines "-----BEGIN ...-----" and "-----END ...-----",
+// as CryptStringToBinary does with CRYPT_STRING_BASE64HEADER, and skips white space there and all that is before
+// (batch files carry files in themselves so); anything else is ERROR_INVALID_DATA. A text may be in UTF-16.
 func decode(from, to string) int {
 	b, err := os.ReadFile(from)
 	if err != nil {
 		fmt.Printf("CertUtil: -decode command FAILED: %v\r\n", err)
-		return 2
+		return fileNotFound
 	}
-	_, body, began := bytes.Cut(b, []byte("-----BEGIN CERTIFICATE-----"))
-	body, _, ended := bytes.Cut(body, []byte("-----END CERTIFICATE-----"))
+	size := len(b)
+	if wide, ok := bytes.CutPrefix(b, []byte{0xff, 0xfe}); ok {
+		units := make([]uint16, len(wide)/2)
+		for i := range units {
+			units[i] = binary.LittleEndian.Uint16(wide[2*i:])
+		}
+		b = []byte(string(utf16.Decode(units)))
+	}
+	_, body, _ := bytes.Cut(b, []byte("-----BEGIN "))
+	_, body, began := bytes.Cut(body, []byte("-----"))
+	body, _, ended := bytes.Cut(body, []byte("-----END "))
 	body = bytes.Join(bytes.Fields(body), nil)
 	out := make([]byte, base64.StdEncoding.DecodedLen(len(body)))
 	n, err := base64.StdEncoding.Decode(out, body)
 	if !began || !ended || n == 0 || err != nil {
 		fmt.Print("DecodeFile returned The data is invalid. 0x8007000d (WIN32: 13 ERROR_INVALID_DATA)\r\n")
-		return 13
+		return invalidData
 	}
 	if err := os.WriteFile(to, out[:n], 0o644); err != nil {
 		fmt.Printf("CertUtil: -decode command FAILED: %v\r\n", err)
-		return 5
+		return accessDenied
 	}
 	fmt.Printf("Input Length = %d\r\nOutput Length = %d\r\nCertUtil: -decode command completed successfully.\r\n",
-		len(b), n)
+		size, n)
 	return 0
 }
 
 // findstr has the exit codes 0 for lines found, 1 for none and for a file that it cannot open, 2 for wrong parameters.
 // It passes bytes on as they are: a text in UTF-16 has no line with a literal.
 func findstr(args []string) int {
+	if code, ok := end(); ok {
+		return code
+	}
 	inverted := len(args) > 0 && args[0] == "/v"
 	if inverted {
 		args = args[1:]
@@ -141,6 +166,17 @@ func findstr(args []string) int {
 		}
 	}
 	return found
+}
+
+// end takes the first line of endings, if there is one.
+func end() (code int, ok bool) {
+	b, err := os.ReadFile(endings)
+	if err != nil {
+		return 0, false
+	}
+	line, rest, _ := strings.Cut(string(b), "\n")
+	code, err = strconv.Atoi(line)
+	return code, err == nil && os.WriteFile(endings, []byte(rest), 0o644) == nil
 }
 
 func schtasks(args []string) int {

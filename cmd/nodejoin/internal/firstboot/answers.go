@@ -6,8 +6,9 @@ import (
 )
 
 // lineMark begins each line of the script in an answer file, and changes nothing: no variable has that name. It has 24
-// bytes, a multiple of three, so that the Base64 of all lines begins alike.
-const lineMark = "@if not defined nodejoin"
+// bytes, a multiple of three, so that the Base64 of all lines begins alike. On a machine with such a variable the
+// script would do nothing; hence the odd name.
+const lineMark = "@if not defined _nj_line"
 
 // mark begins those lines of an answer file that have something of the script. forget.cmd finds them by it in the
 // copies that Windows makes of the file.

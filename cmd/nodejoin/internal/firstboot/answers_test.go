@@ -28,8 +28,8 @@ func answerFile(t *testing.T, text []byte) {
 	}
 	commands := []string{
 		`certutil.exe -f -decode C:\Windows\Panther\unattend.xml C:\Windows\Temp\nodejoin.cmd`,
-		// The script goes whatever it returns. Where it fails, the command does, with a code that Setup does not take
-		// for a reboot (WillReboot of RunSynchronousCommand).
+		// The script goes whatever it returns, which is 0 or 1. Where it fails, the command does, with a code that Setup
+		// does not take for a reboot (WillReboot of RunSynchronousCommand).
 		`cmd.exe /c "call C:\Windows\Temp\nodejoin.cmd & if errorlevel 1 (del C:\Windows\Temp\nodejoin.cmd & exit 3) ` +
 			`else del C:\Windows\Temp\nodejoin.cmd"`,
 	}
@@ -83,10 +83,14 @@ func sameScript(t *testing.T, marked string) {
 			t.Fatalf("a line without the mark: %s", line)
 		}
 		lines = append(lines, strings.TrimLeft(command, " "))
+		if strings.Contains(command, "if errorlevel") || strings.Contains(command, "if not errorlevel") {
+			t.Errorf("a program that dies has a negative exit code, for which this does not ask: %s", command)
+		}
 	}
+	const failed = "if %errorlevel% neq 0 echo This machine does not join.>>%dir%.log & rmdir /s /q %dir% & exit /b 1"
 	const folder = "if not exist %dir% mkdir %dir%"
 	first, run := slices.Index(lines, folder)+1, slices.Index(lines, `call %dir%\forget.cmd`)
-	if first == 0 || run < first || lines[run+1] != "if errorlevel 1 rmdir /s /q %dir% & exit /b 1" {
+	if first == 0 || run < first || lines[run+1] != failed {
 		t.Fatalf("forget.cmd does not run first, or its failure does not end the script:\n%s", marked)
 	}
 	for _, line := range lines[first:run] {

@@ -91,7 +91,7 @@ func (r *Run) Do(ctx context.Context) (int, error) {
 		for _, path := range r.written {
 			err = errors.Join(err, gone(path))
 		}
-		if len(r.written) > 0 {
+		if len(r.written) > 0 || noted != nil {
 			err = errors.Join(err, os.RemoveAll(r.work()))
 		}
 		return 0, errors.Join(err, noted)

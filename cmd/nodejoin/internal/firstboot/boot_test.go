@@ -152,6 +152,18 @@ func TestBootReboots(t *testing.T) {
 	}
 	m.wantClean(true)
 
+	// Nor is its folder left where the file cannot be read either.
+	if err := errors.Join(os.MkdirAll(m.work(), 0o700), os.WriteFile(m.note(), []byte("["), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m.file.Token = ""
+	if calls, _, err := m.boot(Finished); err == nil || len(calls) != 0 {
+		t.Errorf("a note that is cut, and no token: %v, %d calls", err, len(calls))
+	}
+	if _, err := os.Stat(m.work()); !os.IsNotExist(err) {
+		t.Errorf("%s is left (%v)", m.work(), err)
+	}
+
 	// What fails after a boot removes what the join wrote before it, even if the plan is not read again.
 	for name, end := range map[string]func(f *File){
 		"the access has ended": func(f *File) { f.Expires = time.Now().Add(-time.Minute) },
