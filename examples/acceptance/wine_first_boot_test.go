@@ -52,7 +52,7 @@ func TestFirstBootWindows(t *testing.T) {
 	defer cancel()
 	baked := giveAddress(ctx, t, 1)
 	image := newBedWith(ctx, t, startCluster(ctx, t), wine.Options{IP: baked})
-	image.wantBaked(ctx, baked)
+	guid := image.wantBaked(ctx, baked)
 	site := t.TempDir()
 	program := filepath.Join(site, "nodejoin.exe")
 	if err := os.Link(nodejoin(t, "windows"), program); err != nil {
@@ -86,7 +86,7 @@ func TestFirstBootWindows(t *testing.T) {
 				}
 				keys[path] = now
 			}
-			b.withoutTraces(bakedNode, baked)
+			b.withoutTraces(bakedNode, baked, guid)
 		})
 	}
 }
@@ -109,8 +109,9 @@ func giveAddress(ctx context.Context, t *testing.T, n int) string {
 	return ip
 }
 
-// wantBaked makes an image of the machine, which has this address, and is down afterwards.
-func (b *bed) wantBaked(ctx context.Context, address string) {
+// wantBaked makes an image of the machine, which has this address, and is down afterwards. It returns the MachineGuid,
+// which bake leaves to Sysprep, and the test plays that.
+func (b *bed) wantBaked(ctx context.Context, address string) (guid string) {
 	b.t.Helper()
 	host, err := os.ReadFile(b.host.Path(`C:\windows\ssh_host_key`))
 	if err != nil {
@@ -141,7 +142,11 @@ func (b *bed) wantBaked(ctx context.Context, address string) {
 		os.Remove(b.host.Path(`C:\windows\winsshd.log`)), b.host.ListenAt("127.0.0.1")); err != nil {
 		b.t.Fatal(err)
 	}
-	b.withoutTraces(bakedNode, bakedSecret, strings.Split(string(host), "\n")[2], address, node)
+	if guid, err = b.host.Generalize(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.withoutTraces(bakedNode, bakedSecret, strings.Split(string(host), "\n")[2], address, node, guid)
+	return guid
 }
 
 // withoutTraces searches the disk of the machine, with its registry, for texts in UTF-8 and UTF-16.

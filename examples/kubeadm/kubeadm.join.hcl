@@ -49,6 +49,8 @@ node "win" {
 node "lin-1" {
   os = "linux"
 
+  # Where the pods of kubeadm's DaemonSet run kube-proxy: kube_proxy { enabled = false }
+
   connection "sandbox" {
     path = ".sandbox/lin-1"
     ip   = "192.0.2.12"

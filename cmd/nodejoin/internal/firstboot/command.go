@@ -247,7 +247,7 @@ func (x *command) one(f File, n plan.Node, program Fetched, folder bool) error {
 		return fmt.Errorf("the user data of %s has %d bytes, and %s takes %d; put values into the bundle, as "+
 			"*.auto.joinvars beside the plan", n.Name, len(text), x.format, form.limit)
 	}
-	if who := tooLarge(len(text)); who != "" {
+	if who := tooLarge(len(text)); who != "" && !form.answers() {
 		x.Notice(fmt.Sprintf("The user data of %s has %d bytes. Too large for %s.", n.Name, len(text), who))
 	}
 	_, later := own(n.Steps)

@@ -80,7 +80,7 @@ func (u userData) FromURL() bool { return isURL(u.Program.From) }
 
 // render is the user data in a format.
 func (u userData) render(f format) ([]byte, error) {
-	u.Answers = f.template == "autounattend.tmpl"
+	u.Answers = f.answers()
 	var t *template.Template
 	include := func(name string) (string, error) {
 		var out bytes.Buffer
@@ -172,6 +172,9 @@ func tooLarge(size int) string {
 	}
 	return strings.Join(who, ", ")
 }
+
+// answers reports whether it is an answer file of Windows Setup, which goes to no cloud.
+func (f format) answers() bool { return f.template == "autounattend.tmpl" }
 
 // fileName is the name of a node's user data in a folder.
 func (f format) fileName(node string) string { return path.Base(node) + "." + f.ext }

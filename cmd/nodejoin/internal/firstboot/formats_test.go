@@ -287,7 +287,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestTooLargeForFormat: user data that no machine of the format takes is not written.
+// TestTooLargeForFormat: user data that no machine of the format takes is not written. What only some clouds take is,
+// and names those that do not, but not for an answer file, which goes to no cloud.
 func TestTooLargeForFormat(t *testing.T) {
 	for _, name := range []string{"ec2launch", "cloud-init"} {
 		form, out := formats[name], filepath.Join(t.TempDir(), "user-data")
@@ -300,6 +301,19 @@ func TestTooLargeForFormat(t *testing.T) {
 		}
 		if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: it is written all the same (%v)", name, err)
+		}
+	}
+	for name, want := range map[string]bool{"cloudbase-init": true, "autounattend": false} {
+		noticed := false
+		x := &command{format: name, out: filepath.Join(t.TempDir(), "user-data"), App: App{Say: func(string, ...any) {},
+			Notice: func(s string) { noticed = noticed || strings.Contains(s, "Too large for Amazon EC2") }}}
+		_, f := sample(t)
+		f.Values = map[string]string{"long": strings.Repeat("x", limitEC2)}
+		if err := x.one(*f, plan.Node{Name: "n-1", OS: "windows", Arch: "amd64"}, f.Bundle, false); err != nil {
+			t.Error(err)
+		}
+		if noticed != want {
+			t.Errorf("%s: says that it is too large for Amazon EC2: %v, want %v", name, noticed, want)
 		}
 	}
 }

@@ -44,3 +44,21 @@ func (h *Host) ListenAt(ip string) error {
 	h.opts.IP = ip
 	return os.WriteFile(path, listens.ReplaceAll(b, []byte("${1}"+ip+"${2}")), 0o644)
 }
+
+// machineGUID matches the value in the file of the registry.
+var machineGUID = regexp.MustCompile(`(?m)^"MachineGuid"="([0-9a-f-]{36})"\n`)
+
+// Generalize takes the MachineGuid from a machine that is down, as Sysprep does, and returns it. Wine makes another
+// one when a program first uses keys (advapi32/crypt.c).
+func (h *Host) Generalize() (guid string, err error) {
+	path := filepath.Join(h.Prefix, "system.reg")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	found := machineGUID.FindSubmatch(b)
+	if found == nil {
+		return "", errors.New("the machine has no MachineGuid")
+	}
+	return string(found[1]), os.WriteFile(path, machineGUID.ReplaceAll(b, nil), 0o644)
+}
