@@ -61,10 +61,10 @@ func (b *sudoBed) behindGates(ctx context.Context) {
 	way := through("inner")
 	b.keys = []string{filepath.Join(one.dir, "user"), filepath.Join(two.dir, "user"), filepath.Join(b.dir, "user")}
 	b.digest = writeTools(b.t, filepath.Join(b.dir, "tools.tar.gz"), 32<<20)
-	known := func(two *linuxBed) {
+	known := func(keyOf *linuxBed) { // for the second jump host
 		b.t.Helper()
 		text := fmt.Sprintf("[127.0.0.1]:%d %s%s %s%s %s", proxy.Port(), one.read("host.pub"), two.machine.IP(),
-			two.read("host.pub"), b.machine.IP(), b.read("host.pub"))
+			keyOf.read("host.pub"), b.machine.IP(), b.read("host.pub"))
 		if err := os.WriteFile(filepath.Join(b.dir, "known_hosts"), []byte(text), 0o600); err != nil {
 			b.t.Fatal(err)
 		}
