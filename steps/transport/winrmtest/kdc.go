@@ -1,6 +1,7 @@
 package winrmtest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,13 +28,7 @@ func NewKDC(t *testing.T, user, password string) *KDC {
 		t.Skip("needs Debian's krb5-kdc")
 	}
 	dir := t.TempDir()
-	l, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.LocalAddr().String()
-	_ = l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	addr, free := reserve(t)
 	k := &KDC{Conf: filepath.Join(dir, "krb5.conf"), Keytab: filepath.Join(dir, "keytab"), dir: dir}
 	k.env = append(os.Environ(), "KRB5_CONFIG="+k.Conf, "KRB5_KDC_PROFILE="+filepath.Join(dir, "kdc.conf"))
 	for file, text := range map[string]string{
@@ -41,9 +36,9 @@ func NewKDC(t *testing.T, user, password string) *KDC {
 			" udp_preference_limit = 1\n"+
 			" dns_canonicalize_hostname = false\n[realms]\n TEST.EXAMPLE = {\n  kdc = %s\n }\n"+
 			"[domain_realm]\n localhost = TEST.EXAMPLE\n", addr),
-		filepath.Join(dir, "kdc.conf"): fmt.Sprintf("[kdcdefaults]\n kdc_listen = %s\n kdc_tcp_listen = %s\n[realms]\n"+
-			" TEST.EXAMPLE = {\n  database_name = %[3]s/principal\n  key_stash_file = %[3]s/stash\n"+
-			"  acl_file = %[3]s/acl\n }\n[logging]\n kdc = FILE:%[3]s/kdc.log\n", port, port, dir),
+		filepath.Join(dir, "kdc.conf"): fmt.Sprintf("[kdcdefaults]\n kdc_listen = %[1]s\n kdc_tcp_listen = %[1]s\n"+
+			"[realms]\n TEST.EXAMPLE = {\n  database_name = %[2]s/principal\n  key_stash_file = %[2]s/stash\n"+
+			"  acl_file = %[2]s/acl\n }\n[logging]\n kdc = FILE:%[2]s/kdc.log\n", addr, dir),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -56,6 +51,7 @@ func NewKDC(t *testing.T, user, password string) *KDC {
 	}
 	cmd := exec.CommandContext(t.Context(), kdc, "-n")
 	cmd.Env, cmd.WaitDelay = k.env, 5*time.Second
+	free()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +67,30 @@ func NewKDC(t *testing.T, user, password string) *KDC {
 			t.Fatalf("the KDC does not listen: %v\n%s", err, log)
 		}
 	}
+}
+
+// reserve keeps an address of loopback, over TCP and UDP, from other programs until free is called.
+func reserve(t *testing.T) (addr string, free func()) {
+	t.Helper()
+	var errs []error
+	for range 10 { // the UDP port of that number may be taken
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := net.ListenPacket("udp", l.Addr().String())
+		if err != nil {
+			errs = append(errs, err, l.Close())
+			continue
+		}
+		return l.Addr().String(), func() {
+			if err := errors.Join(l.Close(), u.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Fatal(errors.Join(errs...))
+	return "", nil
 }
 
 // Kinit gets tickets of a user and returns their file.
