@@ -146,7 +146,7 @@ func nodejoinWith(t *testing.T, goos, agentTag string) string {
 	t.Helper()
 	packed := packAgents(t, agentTag)
 	agents := map[string]string{}
-	for _, file := range []string{"windows-amd64.tgz", "windows-amd64.sha256", "linux-amd64.tgz", "linux-amd64.sha256"} {
+	for _, file := range []string{"windows-amd64.tgz", "windows-amd64.sha256", "linux-amd64.zst", "linux-amd64.sha256"} {
 		agents[filepath.Join(repository(t), "steps", "agentbin", "bin", file)] = filepath.Join(packed, file)
 	}
 	text, err := json.Marshal(map[string]any{"Replace": agents})

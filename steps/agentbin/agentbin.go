@@ -17,7 +17,7 @@ import (
 var Targets = []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
 // Get returns the agent for a machine as a file and its sha256 in lower-case hex. The file does not change
-// while it is used; beside it lies a packed one (PackedSuffix). A release writes the packed one at Keep, and the
+// while it is used; beside it lies a packed one (Carried). A release writes the packed one at Keep, and the
 // other at Unpack. A plan with nodes needs both when it is compiled, as its step "agent" takes the file; another plan
 // needs neither while the agent is on the machines.
 // If the agent has to be built, that takes as long as the Go tool does, bounded by ctx.

@@ -13,12 +13,12 @@ var bin embed.FS
 
 // embedded is the agent that `go generate ./steps/agentbin` built before the release.
 func embedded(os, arch string) (Packed, error) {
-	tgz, err := bin.ReadFile("bin/" + os + "-" + arch + PackedSuffix)
+	data, err := bin.ReadFile("bin/" + os + "-" + arch + Carried(os))
 	if err != nil {
 		return Packed{}, err
 	}
 	digest, err := embeddedDigest(os, arch)
-	return Packed{TGZ: tgz, Digest: digest}, err
+	return Packed{Form: Carried(os), Data: data, Digest: digest}, err
 }
 
 // embeddedDigest is the sha256 of an embedded agent.

@@ -27,7 +27,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v; run go generate ./steps/agentbin", err)
 			continue
 		}
-		if n := len(packed.TGZ); n > wireLimit {
+		if n := len(packed.Data); n > wireLimit {
 			t.Errorf("%s: %d bytes are sent to a machine, the limit is %d", target, n, wireLimit)
 		}
 		var carried []byte
@@ -65,7 +65,7 @@ func TestRelease(t *testing.T) {
 		if err != nil || !bytes.Equal(given, carried) || hex.EncodeToString(sum[:]) != digest {
 			t.Errorf("%s: %s with digest %s is not what is carried (%v)", target, path, digest, err)
 		}
-		if beside, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(beside, packed.TGZ) {
+		if beside, err := os.ReadFile(path + packed.Form); err != nil || !bytes.Equal(beside, packed.Data) {
 			t.Errorf("%s: the packed agent beside %s is another (%v)", target, path, err)
 		}
 	}

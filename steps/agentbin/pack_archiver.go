@@ -3,41 +3,38 @@
 package agentbin
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"io/fs"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"github.com/mholt/archiver/v4"
 )
 
-// packing is the form of a packed agent. A release, whose agents are packed already, does not link what packs them.
-var packing = archiver.Archive{Compression: archiver.Gz{CompressionLevel: gzip.BestCompression},
-	Archival: archiver.Tar{}}
+// packing is how an agent is packed as Zstd. A release, whose agents are packed already, does not link it.
+var packing = archiver.Zstd{EncoderOptions: []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedBestCompression)}}
 
-// member is the file in it.
-type member struct {
-	*bytes.Reader
-	fs.FileInfo
-}
-
-func (m member) Size() int64                { return m.FileInfo.Size() }
-func (m member) Stat() (fs.FileInfo, error) { return m.FileInfo, nil }
-func (m member) Close() error               { return nil }
-
-// Pack packs an agent. The same agent gives the same bytes.
-func Pack(ctx context.Context, agent []byte) (Packed, error) {
-	info := (&tar.Header{Typeflag: tar.TypeReg, Name: PackedName, Mode: 0o700, Size: int64(len(agent))}).FileInfo()
+// Pack packs an agent in a form. The same agent gives the same bytes.
+func Pack(form string, agent []byte) (Packed, error) {
+	sum := sha256.Sum256(agent)
+	p := Packed{Form: form, Digest: hex.EncodeToString(sum[:])}
+	if form == TGZ {
+		var err error
+		p.Data, err = packTGZ(agent, gzip.BestCompression)
+		return p, err
+	}
 	var out bytes.Buffer
-	err := packing.Archive(ctx, &out, []archiver.FileInfo{{FileInfo: info, NameInArchive: PackedName,
-		Open: func() (fs.File, error) { return member{bytes.NewReader(agent), info}, nil }}})
+	z, err := packing.OpenWriter(&out)
+	if err == nil {
+		_, err = z.Write(agent)
+		err = errors.Join(err, z.Close())
+	}
 	if err != nil {
 		return Packed{}, fmt.Errorf("pack the agent: %w", err)
 	}
-	sum := sha256.Sum256(agent)
-	return Packed{TGZ: out.Bytes(), Digest: hex.EncodeToString(sum[:])}, nil
+	p.Data = out.Bytes()
+	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ func tgz(t *testing.T, agent string) Packed {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte(agent))
-	return Packed{TGZ: out.Bytes(), Digest: hex.EncodeToString(sum[:])}
+	return Packed{Form: TGZ, Data: out.Bytes(), Digest: hex.EncodeToString(sum[:])}
 }
 
 // carried is the path of an agent that a program carries.
@@ -54,10 +55,10 @@ func TestUnpackWhenNeeded(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v, want a packed agent only", err)
 	}
-	if n, err := Size(path); err != nil || n != int64(len("the agent")) {
+	if n, err := Size(path, p.Digest); err != nil || n != int64(len("the agent")) {
 		t.Errorf("a packed agent of %d bytes, %v", n, err)
 	}
-	for _, damage := range []string{path, path, path + PackedSuffix} {
+	for _, damage := range []string{path, path, path + p.Form} {
 		path = carried(dir, p) // as the next run does
 		if err := Unpack(path, p.Digest); err != nil {
 			t.Fatal(err)
@@ -65,10 +66,10 @@ func TestUnpackWhenNeeded(t *testing.T) {
 		if b, err := os.ReadFile(path); err != nil || string(b) != "the agent" {
 			t.Fatalf("%q, %v", b, err)
 		}
-		if b, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(b, p.TGZ) {
+		if b, err := os.ReadFile(path + p.Form); err != nil || !bytes.Equal(b, p.Data) {
 			t.Fatalf("the packed one is another: %v", err)
 		}
-		if err := os.WriteFile(damage, []byte(strings.Repeat("x", len(p.TGZ))), 0o700); err != nil {
+		if err := os.WriteFile(damage, []byte(strings.Repeat("x", len(p.Data))), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +87,92 @@ func TestUnpackWhenNeeded(t *testing.T) {
 	if err := os.WriteFile(alone, []byte("alone"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Size(alone); err != nil || n != int64(len("alone")) {
+	if n, err := Size(alone, p.Digest); err != nil || n != int64(len("alone")) {
 		t.Errorf("an agent of %d bytes, %v", n, err)
+	}
+}
+
+// zst is an agent of a release for Linux: "the agent", packed by the program of the format's authors (zstd 1.5.4).
+func zst(t *testing.T) Packed {
+	t.Helper()
+	data, err := hex.DecodeString("28b52ffd2409490000746865206167656e7409fa15b0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("the agent"))
+	return Packed{Form: Zstd, Data: data, Digest: hex.EncodeToString(sum[:])}
+}
+
+// TestOffer: an agent that is carried as Zstd is packed as TGZ where a machine needs that, once, and again where the
+// file is damaged. One that is not packed as Zstd stays as it is.
+func TestOffer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "agents")
+	p := zst(t)
+	path := carried(dir, p)
+	if err := Offer(path, p.Digest, Zstd); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path + Zstd); err != nil || !bytes.Equal(b, p.Data) {
+		t.Errorf("%x, %v", b, err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v: want the packed agent and the lock", list, err)
+	}
+	var made []byte
+	for _, damage := range []bool{false, true} {
+		path = carried(dir, p) // as the next run does
+		if damage {
+			if err := os.WriteFile(path+TGZ, made[:len(made)-9], 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Offer(path, p.Digest, TGZ); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path + TGZ)
+		if err != nil || made != nil && !bytes.Equal(b, made) {
+			t.Fatalf("it has %d bytes, then %d, %v", len(made), len(b), err)
+		}
+		made = b
+	}
+	if n, err := Size(path, p.Digest); err != nil || n != int64(len("the agent")) {
+		t.Errorf("a packed agent of %d bytes, %v", n, err)
+	}
+	var agent []byte
+	err := Packed{Form: TGZ, Data: made, Digest: p.Digest}.unpack(func(r io.Reader) (err error) {
+		agent, err = io.ReadAll(r)
+		return err
+	})
+	if err != nil || string(agent) != "the agent" {
+		t.Errorf("%q, %v", agent, err)
+	}
+	first, err := os.Stat(path + TGZ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Offer(path, p.Digest, TGZ); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.Stat(path + TGZ); err != nil || !os.SameFile(first, again) {
+		t.Errorf("a whole one was written again: %v", err)
+	}
+	other := p
+	other.Digest = strings.Repeat("0", 64)
+	if err := Offer(carried(t.TempDir(), other), other.Digest, TGZ); err == nil ||
+		!strings.Contains(err.Error(), "damaged") {
+		t.Errorf("%v, want that it is damaged", err)
+	}
+	other.Data = p.Data[:len(p.Data)-1]
+	if err := Offer(carried(t.TempDir(), other), other.Digest, TGZ); err == nil {
+		t.Error("a cut one was taken")
+	}
+	as := tgz(t, "the agent")
+	path = carried(t.TempDir(), as)
+	if err := Offer(path, as.Digest, TGZ); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path + TGZ); err != nil || !bytes.Equal(b, as.Data) {
+		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }
 
@@ -138,7 +223,7 @@ func TestFirstRunsAtOnce(t *testing.T) {
 	for _, e := range list {
 		names = append(names, e.Name())
 	}
-	if want := []string{writeLock, filepath.Base(path), filepath.Base(path) + PackedSuffix}; err != nil ||
+	if want := []string{writeLock, filepath.Base(path), filepath.Base(path) + p.Form}; err != nil ||
 		!slices.Equal(names, want) {
 		t.Errorf("%v, %v are in the cache, want %v", names, err, want)
 	}
@@ -152,7 +237,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 	if err := keepPacked(path, p); err != nil {
 		t.Fatal(err)
 	}
-	open, err := os.Open(path + PackedSuffix)
+	open, err := os.Open(path + p.Form)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +246,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 		looks++
 		return looks > 1
 	}
-	if err := put(path+PackedSuffix, there, bytes.NewReader(p.TGZ)); err != nil {
+	if err := put(path+p.Form, there, bytes.NewReader(p.Data)); err != nil {
 		t.Errorf("a good file that is open: %v", err)
 	}
 	closed := time.AfterFunc(100*time.Millisecond, func() { _ = open.Close() })
@@ -170,7 +255,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 	if err := keepPacked(path, other); err != nil {
 		t.Errorf("another file that is open for a moment: %v", err)
 	}
-	if b, err := os.ReadFile(path + PackedSuffix); err != nil || !bytes.Equal(b, other.TGZ) {
+	if b, err := os.ReadFile(path + p.Form); err != nil || !bytes.Equal(b, other.Data) {
 		t.Errorf("it has %d bytes, %v", len(b), err)
 	}
 }

@@ -181,7 +181,7 @@ func (s source) build(ctx context.Context, goos, goarch, name string) (path, dig
 	if err != nil {
 		return "", "", Unusable(s.cache, err)
 	}
-	p, err := Pack(ctx, b)
+	p, err := Pack(Carried(goos), b)
 	if err != nil {
 		return "", "", err
 	}

@@ -107,13 +107,13 @@ func (s *agentConn) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.started(p)
+	s.started(p, s.password)
 	return nil
 }
 
-// started makes a program the agent, in place of an earlier one.
-func (s *agentConn) started(p program) {
-	r := newRPC(p, p, s.lose, s.password)
+// started makes a program the agent, in place of an earlier one. The password is for what gives it root's rights.
+func (s *agentConn) started(p program, password string) {
+	r := newRPC(p, p, s.lose, password)
 	s.mu.Lock()
 	s.rpc, s.proc = r, p
 	s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -75,17 +76,18 @@ type agentFile struct {
 	outside bool
 }
 
-// open opens the agent on the controller; with agentbin.PackedSuffix it is the packed one. size is in bytes.
-func (a agentFile) open(suffix string) (f *os.File, size int64, err error) {
-	if suffix == "" {
+// open opens the agent on the controller, in a form of agentbin; "" = unpacked. size is in bytes. Where there is none of
+// this form the error is fs.ErrNotExist.
+func (a agentFile) open(form string) (f *os.File, size int64, err error) {
+	if form == "" {
 		err = agentbin.Unpack(a.local, a.digest)
 	} else {
-		err = agentbin.Keep(a.local)
+		err = agentbin.Offer(a.local, a.digest, form)
 	}
 	if err != nil {
 		return nil, 0, ofController(err)
 	}
-	if f, err = os.Open(a.local + suffix); err != nil {
+	if f, err = os.Open(a.local + form); err != nil {
 		return nil, 0, err
 	}
 	fi, err := f.Stat()
@@ -93,6 +95,16 @@ func (a agentFile) open(suffix string) (f *os.File, size int64, err error) {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, fi.Size(), nil
+}
+
+// first opens the agent in the first of these forms that there is.
+func (a agentFile) first(forms []string) (f *os.File, size int64, form string, err error) {
+	for _, form = range forms {
+		if f, size, err = a.open(form); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return f, size, form, err
 }
 
 // agentFolder is where agents lie, relative to the home folder of the user that
@@ -136,59 +148,67 @@ func (a agentFile) receive(digest string, size int64) string {
 	return fmt.Sprintf("%s receive %s %s %d", a.remote, hex.EncodeToString([]byte(a.data)), digest, size)
 }
 
-// line is the command line that starts the agent.
+// line is the command line that starts the agent where it is there. Else a Linux machine says so, waits for the packed
+// agent, unpacks and starts it. So one without the agent costs one round trip more, and its bytes.
 func (a agentFile) line(b *Become) string {
-	switch {
-	case b != nil:
-		return a.become(b)
-	case a.os == "linux":
-		return a.orUnpack()
+	if a.os != "linux" {
+		return a.serve()
 	}
-	return a.serve()
+	there := fmt.Sprintf("[ -x %s ] && exec %s", a.remote, a.serve())
+	if b != nil {
+		there = `h=$PWD; ` + a.become(b) + `; cd "$h" || exit 127`
+	}
+	return fmt.Sprintf("sh -c '%s; %s'", there, a.sent(b))
 }
 
-// become is the command line that starts the agent as the user who logs in and has it run itself with root's rights.
-// Nothing that others could have put in the agent's place is started: the shell goes into the folder, which nobody
-// can exchange any more then, and looks at its owner and access, then at those of the program and at its digest. The
-// line has no quotes within its quotes, as no two shells agree on them.
+// lineAnew is line where what is there is not the agent, or does not start.
+func (a agentFile) lineAnew(b *Become) string { return fmt.Sprintf("sh -c '%s'", a.sent(b)) }
+
+// become is a script that starts the agent as the user who logs in and has it run itself with root's rights. Nothing
+// that others could have put in the agent's place is started: the shell goes into the folder, which nobody can exchange
+// any more then, and looks at its owner and access, then at those of the program and at its digest.
 func (a agentFile) become(b *Become) string {
 	name := path.Base(a.remote)
 	args := b.Method + " " + hex.EncodeToString([]byte(a.data))
 	if b.PasswordEnv != "" {
 		args += " password"
 	}
-	return fmt.Sprintf(`sh -c 'cd ./%s 2>/dev/null && u=$(id -u) && [ "$(stat -c %%u:%%a .)" = $u:700 ] && `+
+	return fmt.Sprintf(`cd ./%s 2>/dev/null && u=$(id -u) && [ "$(stat -c %%u:%%a .)" = $u:700 ] && `+
 		`[ -f %s ] && [ ! -L %s ] && [ "$(stat -c %%u:%%a %s)" = $u:700 ] && `+
-		`echo "%s  %s" | sha256sum -c >/dev/null 2>&1 || { echo the agent is not there as it was sent >&2; exit 127; }; `+
-		`exec ./%s become %s'`,
+		`echo "%s  %s" | sha256sum -c >/dev/null 2>&1 && exec ./%s become %s`,
 		path.Dir(a.remote), name, name, name, a.digest, name, name, args)
 }
 
 // leftoverAge is when what is being sent or was replaced is nobody's any more.
 const leftoverAge = time.Hour
 
-// orUnpack is the command line that starts the agent where it is there. Else it says so, waits for the packed agent,
-// unpacks and starts it. So a machine without the agent costs one round trip more, and its bytes.
-func (a agentFile) orUnpack() string {
+// sent is a script that waits for the packed agent, unpacks and starts it.
+func (a agentFile) sent(b *Become) string {
+	run := fmt.Sprintf("exec %s 0 %s", a.serve(), a.digest)
+	if b != nil {
+		run = a.become(b) + "; echo the agent is not there as it was sent >&2; exit 127"
+	}
 	// read of a POSIX shell takes no byte after the line from a pipe (POSIX.1-2017, XCU read).
-	return fmt.Sprintf(`sh -c '[ -x %[1]s ] && exec %[2]s; echo %[3]s; n=; `+
-		`while read -r w n; do [ "$w" = %[4]s ] && break; n=; done; [ "$n" ] || exit 127; (%[5]s) && exec %[2]s 0 %[6]s'`,
-		a.remote, a.serve(), wire.NoAgent, wire.PackedFollows, a.unpack("$n"), a.digest)
+	return fmt.Sprintf(`command -v zstd >/dev/null 2>&1 && echo %s || echo %s; n=; while read -r w n f; do `+
+		`[ "$w" = %s ] && break; n=; done; [ "$n" ] || exit 127; (%s) && %s`,
+		wire.NoAgentZstd, wire.NoAgent, wire.PackedFollows, a.unpack(), run)
 }
 
-// unpack is a script that reads size bytes, the packed agent, and puts the agent in its place, with all that push does
-// for the folder. Where it fails, push comes next, and says what is wrong.
-func (a agentFile) unpack(size string) string {
+// unpack is a script that reads n bytes, the packed agent of the form f, and puts the agent in its place, with all that
+// push does for the folder. Where it fails, push comes next, and says what is wrong.
+func (a agentFile) unpack() string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
 	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8])
 	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
-	// have it. What comes is put into a file first, as fast as it comes: OpenSSH copies all that it holds back with
-	// each packet, as its buffer grows by 256 bytes. And tar starts one program less for a file. busybox's head may
-	// read, and so lose, what comes after the archive: before the hello, that is at most a ping.
-	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do [ -d $d ] && o=$d || [ -L $d ] || mkdir $d; `+
-		`[ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
-		`[ "$o" = %[2]s ] && find %[2]s -name "%[5]s*%[6]s" -mmin +%[7]d -prune -exec rm -rf {} + 2>/dev/null; `+
-		`head -c %[4]s >%[3]s.p%[6]s && tar -xzOf %[3]s.p%[6]s >%[3]s%[6]s && [ -s %[3]s%[6]s ] && `+
-		`chmod 700 %[3]s%[6]s && mv -f %[3]s%[6]s %[2]s/%[8]s; r=$?; rm -f %[3]s.p%[6]s %[3]s%[6]s; exit $r`,
-		path.Dir(dir), dir, temp, size, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name)
+	// have it. Programs are what it costs, so it starts few. What comes is put into a file first, as fast as it comes:
+	// OpenSSH copies all that it holds back with each packet, as its buffer grows by 256 bytes. And tar starts one
+	// program less for a file. busybox's head may read, and so lose, what comes after the archive: before the hello,
+	// that is at most a ping.
+	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
+		`else mkdir -m 700 $d && continue; fi; [ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
+		`[ "$o" = %[2]s ] && find %[2]s -name "%[4]s*%[5]s" -mmin +%[6]d -prune -exec rm -rf {} + 2>/dev/null; `+
+		`head -c $n >%[3]s.p%[5]s && if [ $f = %[8]s ]; then zstd -dcq %[3]s.p%[5]s; else tar -xzOf %[3]s.p%[5]s; fi `+
+		`>%[3]s%[5]s && [ -s %[3]s%[5]s ] && chmod 700 %[3]s%[5]s && mv -f %[3]s%[5]s %[2]s/%[7]s; r=$?; `+
+		`rm -f %[3]s.p%[5]s %[3]s%[5]s; exit $r`,
+		path.Dir(dir), dir, temp, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name, agentbin.Zstd)
 }

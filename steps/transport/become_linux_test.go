@@ -392,8 +392,9 @@ func TestPasswordIsGivenOnce(t *testing.T) {
 			t.Errorf("%+v: %v", b, err)
 		}
 		served.Wait()
-		if want := map[bool]int64{true: starts.Load()}[b != nil && b.PasswordEnv != ""]; given.Load() != want ||
-			starts.Load() > 2 {
+		// Between the two starts of the agent a shell is asked to wait for it, and gets none.
+		agents := starts.Load() - starts.Load()/2
+		if want := map[bool]int64{true: agents}[b != nil && b.PasswordEnv != ""]; given.Load() != want || agents > 2 {
 			t.Errorf("%+v: the password was given %d times in %d starts", b, given.Load(), starts.Load())
 		}
 	}

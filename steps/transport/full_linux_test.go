@@ -51,7 +51,7 @@ func volume(t *testing.T, dir, size string) (resize func(size string)) {
 // TestFullDiskOfTheMachine: an agent or an artifact for which the machine has no room is one error that says so, and
 // leaves nothing. The next run goes on once there is room.
 func TestFullDiskOfTheMachine(t *testing.T) {
-	for name, agents := range map[string]AgentSource{"packed": packedAgent(t), "plain": selfAgent} {
+	for name, agents := range map[string]AgentSource{"packed": packedAgent(t, "linux"), "plain": selfAgent} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			resize := volume(t, m.home, "4m")
@@ -151,10 +151,6 @@ func lockOnFullDisk(t *testing.T, m *machine, conn Conn) {
 // TestFullDiskOfTheController: a cache without room for the agent is an error of the controller. The machine is not to
 // blame, and gets nothing.
 func TestFullDiskOfTheController(t *testing.T) {
-	p, err := packedSelf()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cache := t.TempDir()
 	resize := volume(t, cache, "4k")
 	path := filepath.Join(cache, "agent")
@@ -179,9 +175,7 @@ func TestFullDiskOfTheController(t *testing.T) {
 		return "", "", agentbin.Unusable(cache, &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC})
 	})
 	resize("64m")
-	if err := os.WriteFile(path+agentbin.PackedSuffix, p.TGZ, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	_, digest := packedIn(t, cache, "linux")
 	rest, err := os.Create(filepath.Join(cache, "rest"))
 	if err != nil {
 		t.Fatal(err)
@@ -193,9 +187,11 @@ func TestFullDiskOfTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := t.TempDir() // this machine cannot unpack the agent
-	writeText(t, filepath.Join(tools, "tar"), "#!/bin/sh\nexit 127\n")
-	if err := os.Chmod(filepath.Join(tools, "tar"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"tar", "zstd"} {
+		writeText(t, filepath.Join(tools, name), "#!/bin/sh\nexit 127\n")
+		if err := os.Chmod(filepath.Join(tools, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m.Handler = func(s gssh.Session) {
 		m.sessions.Add(1)
@@ -203,6 +199,6 @@ func TestFullDiskOfTheController(t *testing.T) {
 		sshtest.RunLine(s, m.home, "PATH="+tools+":$PATH; export PATH; "+s.RawCommand())
 	}
 	want("it cannot be unpacked", func(context.Context, string, string) (string, string, error) {
-		return path, p.Digest, nil
+		return path, digest, nil
 	})
 }

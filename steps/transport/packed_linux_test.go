@@ -6,8 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
+
+	"nodejoin/steps/agentbin"
 )
 
 // TestUnpackInOrder: the folder of the agent is checked when the one above it is closed to others. Who could write
@@ -31,9 +32,10 @@ func TestUnpackInOrder(t *testing.T) {
 	if err := os.Chmod(shim, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a := newAgentFile(Target{OS: "linux"}, "", p.Digest)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", a.unpack(strconv.Itoa(len(p.TGZ))))
-	cmd.Dir, cmd.Stdin = home, bytes.NewReader(p.TGZ)
+	a := newAgentFile(Target{OS: "linux"}, "", p.digest)
+	script := fmt.Sprintf("n=%d; f=%s; %s", len(p.tgz), agentbin.TGZ, a.unpack())
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir, cmd.Stdin = home, bytes.NewReader(p.tgz)
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 {

@@ -42,6 +42,7 @@ type rpc struct {
 	why   error         // set before ended is closed
 
 	absent atomic.Bool // the machine's shell says that there is no agent, and waits for it
+	zstd   atomic.Bool // it says that the machine has zstd; set before absent
 
 	before becoming // of the goroutine that reads, until ended is closed
 
@@ -110,7 +111,9 @@ func (i *incoming) Recv() ([]byte, error) {
 			Params  json.RawMessage `json:"params"`
 		}
 		if json.Unmarshal(b, &m) != nil || m.Version != jrpc2.Version {
-			if bytes.HasSuffix(b, []byte(wire.NoAgent)) && !i.rpc.spoke() {
+			zstd := bytes.HasSuffix(b, []byte(wire.NoAgentZstd))
+			if (zstd || bytes.HasSuffix(b, []byte(wire.NoAgent))) && !i.rpc.spoke() {
+				i.rpc.zstd.Store(zstd)
 				i.rpc.absent.Store(true)
 				return nil, i.end(fmt.Errorf("%w: it is not there", errNoAgent))
 			}

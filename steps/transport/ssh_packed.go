@@ -23,7 +23,7 @@ const unpackBound = 60 * time.Second
 // proved as ever: the agent says the digest of its file before it is asked for anything that changes.
 func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, size int64, alive func()) (bool,
 	error) {
-	f, packedSize, err := s.file.open(agentbin.PackedSuffix)
+	f, packedSize, err := s.file.open(agentbin.TGZ)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -36,7 +36,7 @@ func (s *sshConn) pushPacked(ctx context.Context, c *sftp.Client, temp string, s
 	if err := c.Mkdir(dir); err != nil {
 		return false, fmt.Errorf("make folder %s: %w", dir, err)
 	}
-	packed := path.Join(dir, "agent"+agentbin.PackedSuffix)
+	packed := path.Join(dir, "agent"+agentbin.TGZ)
 	if err := send(c, packed, &meter{ctx: ctx, r: f, total: packedSize, alive: alive}); err != nil {
 		return false, fmt.Errorf("send the agent to %s: %w", packed, err)
 	}

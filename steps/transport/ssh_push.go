@@ -18,7 +18,7 @@ import (
 
 // push sends the agent: to a temporary name, then to its own.
 func (s *sshConn) push(ctx context.Context) error {
-	size, err := agentbin.Size(s.file.local)
+	size, err := agentbin.Size(s.file.local, s.file.digest)
 	if err != nil {
 		return ofController(err)
 	}

@@ -11,14 +11,26 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-// stream sends the packed agent to a Linux machine and starts it: on the channel whose shell waits for it, or on one
-// of its own. It is false where there is no packed agent, and so nothing was started.
+// stream sends the packed agent to a shell of a Linux machine that waits for it, unpacks and starts it. It is false
+// where there is no packed agent, or no such shell, and so nothing was started.
 // Whether the machine has unpacked it shows in the hello of the agent, which says the digest of its file.
 func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if s.cfg.OS != "linux" {
 		return false, nil
 	}
-	f, size, err := s.file.open(agentbin.PackedSuffix)
+	if there, err := s.waits(ctx); !there || err != nil {
+		return false, err
+	}
+	waits, waiting := s.agent()
+	p, ok := waiting.(*process)
+	if !ok {
+		return false, nil
+	}
+	forms := []string{agentbin.TGZ}
+	if waits.zstd.Load() {
+		forms = []string{agentbin.Zstd, agentbin.TGZ}
+	}
+	f, size, form, err := s.file.first(forms)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -30,14 +42,7 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
 	defer stop()
-	waits, waiting := s.agent()
-	p, waited := waiting.(*process)
-	if waited = waited && waits.absent.Load(); waited {
-		_, err = fmt.Fprintf(p, "%s %d\n", wire.PackedFollows, size)
-	} else {
-		p, err = start(s.way.last(), fmt.Sprintf("sh -c '%s' && %s", s.file.unpack(fmt.Sprint(size)), s.file.line(s.become)))
-	}
-	if err != nil {
+	if _, err = fmt.Fprintf(p, "%s %d %s\n", wire.PackedFollows, size, form); err != nil {
 		return false, err
 	}
 	m := &meter{ctx: ctx, r: f, total: size, alive: alive}
@@ -52,8 +57,35 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		return false, m.err
 	}
 	// A machine that did not take all of it has refused it, or the connection is lost. ready sees both.
-	s.started(p)
+	s.started(p, s.password)
 	return true, nil
+}
+
+// waits reports whether a shell of the machine waits for the agent. It starts one where what was there in the agent's
+// place is not the agent, or does not start.
+func (s *sshConn) waits(ctx context.Context) (bool, error) {
+	if r, _ := s.agent(); r.absent.Load() {
+		return true, nil
+	}
+	var p *process
+	err := s.bounded(ctx, "send the agent", func() (err error) {
+		p, err = start(s.way.last(), s.file.lineAnew(s.become))
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	s.started(p, "") // a shell, which needs none
+	r, _ := s.agent()
+	err = r.wait(ctx, s.helloBound())
+	if r.close(); r.absent.Load() {
+		return true, nil
+	}
+	_ = p.Close()
+	if err == nil || errors.Is(err, errNoAgent) {
+		return false, nil
+	}
+	return false, err
 }
 
 // bring sends the agent and starts it: on one channel, or by SFTP where that was tried or cannot be. pushed says that

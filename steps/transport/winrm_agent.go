@@ -123,7 +123,7 @@ func (s *winrmConn) agentSupplier() (*agentSupplier, error) {
 	if !direct {
 		return nil, errNotFetched
 	}
-	f, size, err := s.file.open(agentbin.PackedSuffix)
+	f, size, err := s.file.open(agentbin.TGZ)
 	if err != nil {
 		return nil, err // it is packed while it is sent
 	}

@@ -22,7 +22,7 @@ var curlArgs = regexp.MustCompile(`^curl\.exe (.+) -o (\S+) (https://[^/]+)(/\S+
 // TestWinRMAgentFetched: the machine fetches the agent from the controller; where it cannot, or what it has is another
 // file, the agent is sent, and the other file never started. It is asked once.
 func TestWinRMAgentFetched(t *testing.T) {
-	agents := packedAgent(t)
+	agents := packedAgent(t, "windows")
 	for name, tt := range map[string]struct {
 		curl      func(m *winrmMachine, run func(line string) int, line string) int // nil = as it is
 		sent      bool

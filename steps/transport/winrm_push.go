@@ -29,7 +29,7 @@ func (l *living) Read(p []byte) (int, error) {
 
 // archive is the agent as a tar.gz.
 func (a agentFile) archive() (io.ReadCloser, error) {
-	f, _, err := a.open(agentbin.PackedSuffix)
+	f, _, err := a.open(agentbin.TGZ)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}

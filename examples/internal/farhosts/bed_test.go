@@ -119,12 +119,12 @@ func TestCheapHostsAtOnce(t *testing.T) {
 	}()
 	program := make([]byte, 1<<20)
 	_, _ = rand.Read(program)
-	packed, err := agentbin.Pack(t.Context(), program)
+	packed, err := agentbin.Pack(agentbin.Carried("linux"), program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "agent")
-	if err := os.WriteFile(path+agentbin.PackedSuffix, packed.TGZ, 0o600); err != nil {
+	if err := os.WriteFile(path+packed.Form, packed.Data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	agent := func(context.Context, string, string) (string, string, error) { return path, packed.Digest, nil }

@@ -37,28 +37,29 @@ type Call struct {
 	OfNodejoin  bool   `json:",omitempty"` // it is about nodejoin's own folder
 }
 
-// serving is the command line that starts an agent, after one that unpacks it from standard input where it has to be
-// sent first.
-var serving = regexp.MustCompile(`^(?:(sh -c '.* head -c ([0-9]+) .*') && )?\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)
+// starting is the command line that starts an agent if it is there, and else, or where that did not start, waits for
+// it, unpacks and starts it.
+var starting = regexp.MustCompile(`^sh -c '(?:(\[ -x \S+ \] && exec )\S+ serve [0-9a-f]+; )?.*; ` +
+	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+'$`)
 
-// waiting is the command line that starts an agent if it is there, and else waits for it, unpacks and starts it.
-var waiting = regexp.MustCompile(`^sh -c '\[ -x \S+ \] && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+); .*; ` +
-	`\[ "\$n" \] \|\| exit 127; (\(umask .*\)) && exec \.nodejoin/agent/\S+ serve [0-9a-f ]+'$`)
-
-// command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex, and before that
-// the line that unpacks the agent from standard input.
+// command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex. Where the agent has
+// to be sent first, unpack is the line that unpacks it from size bytes of standard input.
 func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size string, err error) {
-	if m := serving.FindStringSubmatch(s.RawCommand()); m != nil {
-		return m[3], m[4], m[1], m[2], nil
-	}
-	m := waiting.FindStringSubmatch(s.RawCommand())
+	m := starting.FindStringSubmatch(s.RawCommand())
 	if m == nil {
 		return "", "", "", "", fmt.Errorf("this host runs agents of nodejoin, and nothing else: %s", s.RawCommand())
 	}
-	if _, err := b.agent(name, m[1]); err == nil {
-		return m[1], m[2], "", "", nil
+	unpack, program, data = m[2], m[3], m[4]
+	if m[1] != "" {
+		if _, err := b.agent(name, program); err == nil {
+			return program, data, "", "", nil
+		}
 	}
-	fmt.Fprintln(s, wire.NoAgent)
+	absent := wire.NoAgent
+	if _, err := exec.LookPath("zstd"); err == nil {
+		absent = wire.NoAgentZstd
+	}
+	fmt.Fprintln(s, absent)
 	for {
 		var line []byte
 		for c := make([]byte, 1); !strings.HasSuffix(string(line), "\n"); line = append(line, c...) {
@@ -66,8 +67,8 @@ func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size 
 				return "", "", "", "", err
 			}
 		}
-		if n, ok := strings.CutPrefix(strings.TrimSpace(string(line)), wire.PackedFollows+" "); ok {
-			return m[1], m[2], "n=" + n + "; " + m[3], n, nil
+		if f := strings.Fields(string(line)); len(f) == 3 && f[0] == wire.PackedFollows {
+			return program, data, fmt.Sprintf("n=%s; f=%s; %s", f[1], f[2], unpack), f[1], nil
 		}
 	}
 }

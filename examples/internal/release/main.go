@@ -116,7 +116,8 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 // small checks what each agent takes on its way to a machine.
 func (r *release) small(dir string) error {
 	for _, target := range agentbin.Targets {
-		name := strings.ReplaceAll(target, "/", "-") + agentbin.PackedSuffix
+		goos, _, _ := strings.Cut(target, "/")
+		name := strings.ReplaceAll(target, "/", "-") + agentbin.Carried(goos)
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			return fmt.Errorf("run go generate ./steps/agentbin first: %w", err)

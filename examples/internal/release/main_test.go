@@ -134,7 +134,8 @@ func TestAgentSizes(t *testing.T) {
 		t.Errorf("no agents: %v", err)
 	}
 	for _, target := range agentbin.Targets {
-		name := filepath.Join(dir, strings.ReplaceAll(target, "/", "-")+agentbin.PackedSuffix)
+		goos, _, _ := strings.Cut(target, "/")
+		name := filepath.Join(dir, strings.ReplaceAll(target, "/", "-")+agentbin.Carried(goos))
 		if err := os.WriteFile(name, make([]byte, 1000), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +143,7 @@ func TestAgentSizes(t *testing.T) {
 	if err := r.small(dir); err != nil {
 		t.Error(err)
 	}
-	large := filepath.Join(dir, "windows-arm64"+agentbin.PackedSuffix)
+	large := filepath.Join(dir, "windows-arm64"+agentbin.TGZ)
 	if err := os.WriteFile(large, make([]byte, 1001), 0o600); err != nil {
 		t.Fatal(err)
 	}

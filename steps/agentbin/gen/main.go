@@ -4,7 +4,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -55,11 +54,11 @@ func agent(out, target, tags string) error {
 	if err != nil {
 		return err
 	}
-	p, err := agentbin.Pack(context.Background(), b)
+	p, err := agentbin.Pack(agentbin.Carried(goos), b)
 	if err != nil {
 		return err
 	}
 	name := filepath.Join(out, goos+"-"+arch)
-	return errors.Join(os.Remove(built), os.WriteFile(name+agentbin.PackedSuffix, p.TGZ, 0o644),
+	return errors.Join(os.Remove(built), os.WriteFile(name+p.Form, p.Data, 0o644),
 		os.WriteFile(name+".sha256", []byte(p.Digest), 0o644))
 }

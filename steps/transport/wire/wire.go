@@ -59,10 +59,12 @@ type Hello struct {
 	Inside string `json:"inside,omitempty"`
 }
 
-// NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows and
-// the number of bytes of the packed agent, then these. It ignores lines before that.
+// NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows, the
+// number of bytes of the packed agent and the end of its file's name (agentbin.TGZ or, if the line was NoAgentZstd,
+// agentbin.Zstd), then these bytes. It ignores lines before that.
 const (
 	NoAgent       = "nodejoin-agent is absent"
+	NoAgentZstd   = "nodejoin-agent is absent, zstd is there"
 	PackedFollows = "nodejoin-agent-follows"
 )
 

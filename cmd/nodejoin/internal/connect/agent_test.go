@@ -13,12 +13,12 @@ import (
 
 // TestAgentOfARelease: the step that installs the agent reads the file, which a release has packed only.
 func TestAgentOfARelease(t *testing.T) {
-	p, err := agentbin.Pack(t.Context(), []byte("the agent"))
+	p, err := agentbin.Pack(agentbin.Zstd, []byte("the agent"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "agent")
-	if err := os.WriteFile(path+agentbin.PackedSuffix, p.TGZ, 0o600); err != nil {
+	if err := os.WriteFile(path+p.Form, p.Data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	agent := Agent(t.Context(), func(context.Context, string, string) (string, string, error) {

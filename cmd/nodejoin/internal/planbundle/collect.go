@@ -165,7 +165,7 @@ func (c *Collector) agents(ctx context.Context, out *Contents) error {
 		if err != nil {
 			return err
 		}
-		for role, file := range map[string]string{agent: at, packed: at + agentbin.PackedSuffix} {
+		for role, file := range map[string]string{agent: at, packed: at + agentbin.Carried(n.OS)} {
 			f, err := ofFile(ctx, "the agent for "+n.OS+"/"+n.Arch, file)
 			if err != nil {
 				return err

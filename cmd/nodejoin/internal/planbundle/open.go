@@ -199,7 +199,8 @@ func (o *Opened) at(l v1.Descriptor) string {
 	case planFile:
 		return filepath.Join(o.dir, treeDir, name)
 	case packed:
-		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.PackedSuffix)
+		goos, _, _ := strings.Cut(name, "-")
+		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.Carried(goos))
 	case agent, program, billFile, module:
 		return filepath.Join(o.dir, string(l.MediaType)[len("application/"):], name)
 	}
