@@ -92,8 +92,8 @@ func Size(path, sha256 string) (int64, error) {
 }
 
 // Offer makes sure that the agent of this sha256 is beside a path that Get returned, packed in this form. What is
-// carried as Zstd is packed as TGZ where that is asked for, once; it takes half a second. An agent that is not carried in
-// this form otherwise, or not packed at all, stays as it is: then there is no file of that form.
+// carried as Zstd is packed as TGZ where that is asked for, once; it takes half a second. An agent that is not carried
+// in this form otherwise, or not packed at all, stays as it is: then there is no file of that form.
 func Offer(path, sha256, form string) error {
 	if err := Keep(path); err != nil || form != TGZ {
 		return err

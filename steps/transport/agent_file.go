@@ -76,8 +76,8 @@ type agentFile struct {
 	outside bool
 }
 
-// open opens the agent on the controller, in a form of agentbin; "" = unpacked. size is in bytes. Where there is none of
-// this form the error is fs.ErrNotExist.
+// open opens the agent on the controller, in a form of agentbin; "" = unpacked. size is in bytes. Where there is none
+// of this form the error is fs.ErrNotExist.
 func (a agentFile) open(form string) (f *os.File, size int64, err error) {
 	if form == "" {
 		err = agentbin.Unpack(a.local, a.digest)
@@ -161,12 +161,12 @@ func (a agentFile) line(b *Become) string {
 	return fmt.Sprintf("sh -c '%s; %s'", there, a.sent(b))
 }
 
-// lineAnew is line where what is there is not the agent, or does not start.
-func (a agentFile) lineAnew(b *Become) string { return fmt.Sprintf("sh -c '%s'", a.sent(b)) }
+// waitingLine is line without the agent that is there, which is not the one of this controller, or does not start.
+func (a agentFile) waitingLine(b *Become) string { return fmt.Sprintf("sh -c '%s'", a.sent(b)) }
 
 // become is a script that starts the agent as the user who logs in and has it run itself with root's rights. Nothing
-// that others could have put in the agent's place is started: the shell goes into the folder, which nobody can exchange
-// any more then, and looks at its owner and access, then at those of the program and at its digest.
+// that others could have put in the agent's place is started: the shell goes into the folder, which nobody can
+// exchange any more then, and looks at its owner and access, then at those of the program and at its digest.
 func (a agentFile) become(b *Become) string {
 	name := path.Base(a.remote)
 	args := b.Method + " " + hex.EncodeToString([]byte(a.data))
@@ -194,8 +194,8 @@ func (a agentFile) sent(b *Become) string {
 		wire.NoAgentZstd, wire.NoAgent, wire.PackedFollows, a.unpack(), run)
 }
 
-// unpack is a script that reads n bytes, the packed agent of the form f, and puts the agent in its place, with all that
-// push does for the folder. Where it fails, push comes next, and says what is wrong.
+// unpack is a script that reads n bytes, the packed agent of the form f, and puts the agent in its place, with all
+// that push does for the folder. Where it fails, push comes next, and says what is wrong.
 func (a agentFile) unpack() string {
 	dir, name := path.Dir(a.remote), path.Base(a.remote)
 	temp := dir + "/" + name + "." + strings.ToLower(rand.Text()[:8])

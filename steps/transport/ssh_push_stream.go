@@ -69,7 +69,7 @@ func (s *sshConn) waits(ctx context.Context) (bool, error) {
 	}
 	var p *process
 	err := s.bounded(ctx, "send the agent", func() (err error) {
-		p, err = start(s.way.last(), s.file.lineAnew(s.become))
+		p, err = start(s.way.last(), s.file.waitingLine(s.become))
 		return err
 	})
 	if err != nil {

@@ -42,8 +42,8 @@ type Call struct {
 var starting = regexp.MustCompile(`^sh -c '(?:(\[ -x \S+ \] && exec )\S+ serve [0-9a-f]+; )?.*; ` +
 	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+'$`)
 
-// command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex. Where the agent has
-// to be sent first, unpack is the line that unpacks it from size bytes of standard input.
+// command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex. Where the agent
+// has to be sent first, unpack is the line that unpacks it from size bytes of standard input.
 func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size string, err error) {
 	m := starting.FindStringSubmatch(s.RawCommand())
 	if m == nil {
