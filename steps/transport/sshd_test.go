@@ -32,6 +32,15 @@ type sshd struct {
 // authorized_keys. It needs root and an installed sshd.
 func startSSHD(t *testing.T, user, before string, settings ...string) *sshd {
 	t.Helper()
+	return startSSHDAt(t, func() string { return closed(t) }, user, before, settings...)
+}
+
+// sshdTries bounds how often an address of startSSHDAt may be taken.
+const sshdTries = 5
+
+// startSSHDAt is startSSHD at the first of these addresses that no other program has taken.
+func startSSHDAt(t *testing.T, free func() string, user, before string, settings ...string) *sshd {
+	t.Helper()
 	program, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil || os.Getuid() != 0 {
 		skip(t, "needs /usr/sbin/sshd and root")
@@ -45,36 +54,62 @@ func startSSHD(t *testing.T, user, before string, settings ...string) *sshd {
 		t.Fatal(err)
 	}
 	dir, hostKey, userKey := t.TempDir(), ed25519Key(t), ed25519Key(t)
-	d := &sshd{addr: closed(t), user: user, host: newSigner(t, hostKey),
-		identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
+	d := &sshd{user: user, host: newSigner(t, hostKey), identity: writeKey(t, filepath.Join(dir, "id"), userKey, "")}
 	// sshd reads the file as the user, who cannot read a folder of tests.
 	keys := writeText(t, filepath.Join(dir, "keys"), before+authorized(newSigner(t, userKey))+"\n")
-	settings = append(settings, "ListenAddress "+d.addr, "HostKey "+writeKey(t, filepath.Join(dir, "host"), hostKey, ""),
+	settings = append(settings, "HostKey "+writeKey(t, filepath.Join(dir, "host"), hostKey, ""),
 		"AuthorizedKeysFile none", "AuthorizedKeysCommand "+cat+" "+keys, "AuthorizedKeysCommandUser root",
 		"PidFile none", "PermitRootLogin yes", "UsePAM no", "Subsystem sftp internal-sftp")
-	config := writeText(t, filepath.Join(dir, "sshd_config"), strings.Join(settings, "\n")+"\n")
+	for range sshdTries {
+		d.addr = free()
+		config := writeText(t, filepath.Join(dir, "sshd_config"),
+			strings.Join(append(settings, "ListenAddress "+d.addr), "\n")+"\n")
+		if d.serve(t, exec.Command(program, "-D", "-e", "-f", config)) {
+			return d
+		}
+	}
+	t.Fatalf("%d addresses were taken before sshd used them", sshdTries)
+	return nil
+}
+
+// serve starts the server and waits until it listens; false: another program has its address.
+func (d *sshd) serve(t *testing.T, cmd *exec.Cmd) bool {
+	t.Helper()
 	var log tail
-	cmd := exec.Command(program, "-D", "-e", "-f", config)
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	d.process = cmd.Process
-	t.Cleanup(func() {
-		d.kill()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
 		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-gone: // its number may be that of another process
+		default:
+			d.kill()
+			<-gone
+		}
 		if t.Failed() {
-			t.Logf("sshd of %s: %s", user, log.String())
+			t.Logf("sshd of %s: %s", d.user, log.String())
 		}
 	})
+	ended := false
 	until(t, "sshd listens", func() bool {
-		c, err := net.DialTimeout("tcp", d.addr, time.Second)
-		if err != nil {
-			return false
+		select {
+		case <-gone:
+			ended = true
+		default:
 		}
-		return c.Close() == nil
+		return ended || strings.Contains(log.String(), "Server listening on ")
 	})
-	return d
+	if ended && !strings.Contains(log.String(), "Address already in use") {
+		t.Fatalf("sshd of %s has ended: %s", d.user, log.String())
+	}
+	return !ended
 }
 
 // kill ends the server and its connections.
@@ -103,7 +138,16 @@ func descendants(pid int) []int {
 // TestOpenSSH does a first and a second run against the distribution's sshd. It
 // needs root and an installed sshd.
 func TestOpenSSH(t *testing.T) {
-	d := startSSHD(t, "root", "")
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	address := other.Addr().String() // is taken
+	d := startSSHDAt(t, func() string {
+		defer func() { address = closed(t) }()
+		return address
+	}, "root", "")
 	dir := t.TempDir()
 	m := &machine{dir: filepath.Join(dir, "data"), host: d.host, identity: d.identity}
 	t.Cleanup(func() { // sshd uses the home folder that the system reports
