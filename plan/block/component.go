@@ -29,7 +29,7 @@ var componentSpecs = []*eval.Spec{
 		Attrs: componentAttrs("KubeletConfiguration, kubelet.config.k8s.io/v1beta1")},
 	{Name: "kube_proxy", One: true, Doc: "settings of kube-proxy", Attrs: append([]eval.Attr{
 		{Name: enabled, Typ: cty.Bool, Doc: "Linux: false: nodejoin installs none, because the cluster brings it as a " +
-			"DaemonSet, as kubeadm's do, or something else that does its work; a node that has one keeps it until it leaves"},
+			"DaemonSet, as kubeadm's do, or something else that does its work; an apply removes nodejoin's"},
 	}, componentAttrs("KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1")...)},
 }
 

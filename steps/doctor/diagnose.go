@@ -54,7 +54,7 @@ func Symptoms() []steps.Findable {
 	for _, s := range symptoms {
 		out = append(out, steps.Findable{ID: s.id, Severity: s.severity, Doc: s.why})
 	}
-	return out
+	return append(out, controllerSymptoms...)
 }
 
 // symptoms of a joined node, after the troubleshooting section of the Kubernetes guide to Windows nodes.

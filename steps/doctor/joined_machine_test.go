@@ -78,14 +78,22 @@ func newFixture(t *testing.T) *fixture {
 	return p
 }
 
-// linux returns a Linux machine with the same services.
+// linux makes it a Linux machine with a kubelet.
 func (p *fixture) linux() {
 	p.config.OS, p.quirks.Networks = "linux", nil
-	p.list = []steps.Spec{stepstest.Spec("service", "kubelet",
+	p.list = []steps.Spec{p.list[0], stepstest.Spec("service", "kubelet",
 		&kinds.Service{ServiceConfig: host.ServiceConfig{Name: "kubelet", Command: []string{"/x/kubelet-run"}}}),
 		stepstest.Spec("file_ready", "subnet_env", &kinds.FileReady{Path: `/run/flannel/subnet.env`,
 			Contains: "FLANNEL_SUBNET=", Service: "flanneld"})}
 	p.file("/run/flannel/subnet.env", subnetEnv)
+}
+
+// proxies makes it a Linux machine that such a DaemonSet selects, and whose plan has a service of that name.
+func (p *fixture) proxies(daemonSet kube.DaemonSet, service string) {
+	p.linux()
+	p.view.DaemonSets = append(p.view.DaemonSets, daemonSet)
+	p.list = append(p.list, stepstest.Spec("service", "proxy",
+		&kinds.Service{ServiceConfig: host.ServiceConfig{Name: service, Command: []string{"/x/kube-proxy-run"}}}))
 }
 
 func (p *fixture) do(f func(h host.Host) error) {
@@ -189,9 +197,11 @@ func (p *fixture) diagnose() doctor.DiagnoseReply {
 	stepstest.Must(p.t, err)
 	stepstest.Must(p.t, os.WriteFile(filepath.Join(p.config.Path, ".sandbox", "quirks.json"), raw, 0o600))
 	x := executor.NewExecutor(kinds.Catalog(), h, stepstest.Memory{}, func(event.Event) {})
-	reply, err := examine(p.t, x, doctor.DiagnoseRequest{Node: "win-1", Steps: p.list,
-		PodCIDR: []string{"registered.pod_cidr"}, Cluster: p.view})
+	req := doctor.DiagnoseRequest{Node: "win-1", Steps: p.list, PodCIDR: []string{"registered.pod_cidr"},
+		Cluster: p.view}
+	reply, err := examine(p.t, x, req)
 	stepstest.Must(p.t, err)
+	reply.Symptoms = append(reply.Symptoms, doctor.KubeProxies(req, reply.Facts.OS)...) // as the controller does
 	if reply.Mutations != 0 {
 		p.t.Errorf("%d mutating calls", reply.Mutations)
 	}

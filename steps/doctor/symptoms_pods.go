@@ -8,27 +8,12 @@ import (
 	"time"
 
 	"nodejoin/steps"
-	"nodejoin/steps/kube"
-
 	"nodejoin/steps/host"
+	"nodejoin/steps/kube"
 )
-
-// PauseImageSymptom and PortForwardSymptom are found by the controller, which has the tables of pause
-// images; DiagnoseReply has the image.
-const (
-	PauseImageSymptom  = "pause-image"
-	PortForwardSymptom = "port-forward"
-)
-
-const pauseWhy = "every pod begins with a pause container, which holds its addresses while its containers come and " +
-	"go; on Windows its image must be made for the machine's build, or the pod stays in ContainerCreating"
 
 // podSymptoms are about the node's pods, with what nobody can fix on Windows.
 var podSymptoms = []symptom{
-	{id: PauseImageSymptom, severity: steps.SeverityError, os: "windows", why: pauseWhy, look: nothingHere},
-	{id: PortForwardSymptom, severity: steps.SeverityWarning, os: "windows",
-		why: "kubectl port-forward runs the program wincat inside the pause container, which its image has from " +
-			"1.4.1 on", look: nothingHere},
 	{id: "pods-creating", severity: steps.SeverityWarning,
 		why: "a pod that is not running after minutes needs help; usual causes are the pause image, the CNI plugin " +
 			"or its own image", look: podsCreating},
@@ -45,8 +30,6 @@ var podSymptoms = []symptom{
 		why:  "a Windows node itself does not reach the addresses of services, by design; its pods do",
 		look: serviceAddressLocal},
 }
-
-func nothingHere(context.Context, *diagnosis) ([]finding, error) { return nil, nil }
 
 // creatingMost is how long a pod may take to start: the first images of a Windows node are several GB.
 const creatingMost = 10 * time.Minute

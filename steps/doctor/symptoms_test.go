@@ -17,6 +17,8 @@ import (
 	"nodejoin/steps/stepstest"
 )
 
+var kubeadmProxy = kube.DaemonSet{Namespace: "kube-system", Name: "kube-proxy", NamesOS: true}
+
 const podSubnet = `C:\run\flannel\subnet.env`
 
 // symptomCases has, for each symptom, what provokes it and what is similar but does not. The controller finds the
@@ -123,6 +125,13 @@ var symptomCases = []struct {
 	{id: "daemon-set", provoke: func(p *fixture) { p.daemonSet("other", true, "", 6*time.Minute) },
 		near: func(p *fixture) { p.daemonSet("other", true, "", 4*time.Minute) },
 		has:  "DaemonSet d/other selects this node and has no pod on it"},
+	{id: "kube-proxy-twice", provoke: func(p *fixture) { p.proxies(kubeadmProxy, "kube-proxy") },
+		near: func(p *fixture) { p.proxies(kubeadmProxy, "flanneld") },
+		has:  "DaemonSet kube-system/kube-proxy selects this node, and the plan has a kube-proxy, too"},
+	{id: "kube-proxy-twice", provoke: func(p *fixture) { p.proxies(kubeadmProxy, "kube-proxy") },
+		near: func(p *fixture) {
+			p.proxies(kube.DaemonSet{Namespace: "kube-system", Name: "kube-flannel"}, "kube-proxy")
+		}, has: "DaemonSet kube-system/kube-proxy"},
 	{id: "image-pull", provoke: func(p *fixture) { p.pod("ImagePullBackOff: Back-off pulling image", time.Minute) },
 		near: func(p *fixture) { p.pod("CrashLoopBackOff: back-off", time.Hour) },
 		has:  "pod d/web cannot pull its image: ImagePullBackOff"},
@@ -305,6 +314,17 @@ func TestSymptomsUnasked(t *testing.T) {
 		"dns": "no answer (services)", "network-adapter": "it cannot be asked", "subnet-file": "no answer (node)",
 		"stale-subnet": "no answer (node)", "pods-creating": "no answer (pods)", "image-pull": "no answer (pods)",
 		"node-port-local": "no answer (services)", "service-address-local": "no answer (services)"}
+	wantUnasked(t, p, want)
+	p = newFixture(t)
+	p.proxies(kube.DaemonSet{}, "kube-proxy")
+	p.view = doctor.ClusterView{Node: p.view.Node, Clock: p.view.Clock, Services: p.view.Services,
+		DaemonSetsWhy: "may not list DaemonSets"}
+	wantUnasked(t, p, map[string]string{"daemon-set": "may not list", "kube-proxy-twice": "may not list"})
+}
+
+// wantUnasked: just these symptoms, with these reasons, could not be checked.
+func wantUnasked(t *testing.T, p *fixture, want map[string]string) {
+	t.Helper()
 	for _, s := range p.diagnose().Symptoms {
 		if !s.Unasked || want[s.ID] == "" || !strings.Contains(s.Observed, want[s.ID]) || s.Severity == steps.SeverityError {
 			t.Errorf("%+v", s)

@@ -131,8 +131,9 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 		}
 	}
 	view = h.viewNode(ctx, view)
-	diagnosis, err := ask(ctx, h.hostRun, "checking", wire.Diagnose,
-		doctor.DiagnoseRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view, PodCIDR: podCIDRs(h.node)})
+	req := doctor.DiagnoseRequest{Node: h.node.Name, Steps: h.specs(steps.OnHost), Cluster: view,
+		PodCIDR: podCIDRs(h.node)}
+	diagnosis, err := ask(ctx, h.hostRun, "checking", wire.Diagnose, req)
 	d.Err = err
 	if err != nil {
 		return d
@@ -140,6 +141,9 @@ func (h diagnosing) run(ctx context.Context, view doctor.ClusterView) (d Diagnos
 	d.Joined, d.Mutations = diagnosis.Joined, diagnosis.Mutations
 	d.Found = append(d.Found, diagnosis.Symptoms...)
 	d.Found = append(d.Found, h.pauseSymptoms(diagnosis)...)
+	if d.Joined {
+		d.Found = append(d.Found, doctor.KubeProxies(req, diagnosis.Facts.OS)...)
+	}
 	return d
 }
 
