@@ -1,14 +1,10 @@
 package acceptance_test
 
 import (
-	"archive/tar"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -20,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodejoin/examples/acceptance/internal/components"
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 )
@@ -38,13 +33,18 @@ func newKubeadmBed(ctx context.Context, t *testing.T) *linuxBed {
 	began := time.Now()
 	prepareForKubeadm(ctx, t, m)
 	prepared := time.Since(began)
+	b.controlPlane = m
 	b.startCluster(ctx, controlplane.Options{Kubeadm: m})
 	t.Logf("kubeadm init after %.1fs, of which %.1fs were for images and programs", time.Since(began).Seconds(),
 		prepared.Seconds())
 	wantControlPlane(ctx, t, b.cluster, m)
 	b.startSSHD(ctx)
-	// The kubelet makes it as a volume of kubeadm's kube-proxy, and nobody removes it before a boot.
+	// kubeadm's kube-proxy has these as volumes. The kubelet makes the file, which nobody removes before a boot; the
+	// folder is on each machine whose kernel has modules.
 	b.write("/run/xtables.lock", nil)
+	if err := os.MkdirAll(b.machine.Path("/usr/lib/modules"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -93,7 +93,7 @@ WantedBy=multi-user.target
 func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
 	set := componentSet(t)
-	images := kubeadmImages(ctx, t, set)
+	images := kubeadmImages(ctx, t)
 	for name, component := range map[string]string{"containerd": "containerd", "runc": "runc", "ctr": "ctr",
 		"containerd-shim-runc-v2": "containerd-shim-runc-v2", "kubelet": "kubelet-1.35", "kubeadm": "kubeadm",
 		controlplane.OlderKubeadm: controlplane.OlderKubeadm} {
@@ -102,7 +102,7 @@ func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	for file, text := range controlPlaneFiles(m.IP(), images["pause"]) {
+	for file, text := range controlPlaneFiles(m.IP(), images["pause"].image) {
 		if err := errors.Join(os.MkdirAll(m.Path(path.Dir(file)), 0o755),
 			os.WriteFile(m.Path(file), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
@@ -114,130 +114,7 @@ func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 			t.Fatal(err)
 		}
 	}
-	importPrograms(ctx, t, m, images)
-}
-
-// kubeadmImages are the names of the images that kubeadm wants, by the programs in them.
-func kubeadmImages(ctx context.Context, t *testing.T, set *components.Set) map[string]string {
-	t.Helper()
-	out, err := exec.CommandContext(ctx, set.Bin(controlplane.OlderKubeadm), "config", "images", "list",
-		"--kubernetes-version", "v"+components.OldKubernetes).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	images := map[string]string{}
-	for image := range strings.FieldsSeq(string(out)) {
-		name, _, _ := strings.Cut(path.Base(image), ":")
-		images[name] = image
-	}
-	return images
-}
-
-// importPrograms imports an image for each program, which is all that is in it. Those of pause, CoreDNS and kube-proxy
-// have the one that waits: kube-proxy's would need more programs.
-func importPrograms(ctx context.Context, t *testing.T, m *machine.Machine, images map[string]string) {
-	t.Helper()
-	waits := goBuildIn(t, ".", "linux", "podimage", "build", "-trimpath", "-ldflags", "-s -w", "./podimage")
-	set := componentSet(t)
-	cmd := m.Command(ctx, "/usr/local/bin/ctr", "--namespace", "k8s.io", "images", "import", "-")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	archive := programArchive{w: tar.NewWriter(in)}
-	for name, image := range images {
-		program := set.Bin(name)
-		if slices.Contains([]string{"pause", "coredns", "kube-proxy"}, name) {
-			program = waits
-		}
-		err = errors.Join(err, archive.add(image, name, program))
-	}
-	err = errors.Join(err, archive.end(), in.Close(), cmd.Wait())
-	if err != nil {
-		t.Fatalf("import of images: %v\n%s", err, said.String())
-	}
-}
-
-// programArchive is an archive of images as `docker save` makes it, written as a stream, since programs are large.
-type programArchive struct {
-	w         *tar.Writer
-	manifests []map[string]any
-}
-
-// add adds an image with a program that is found by its name.
-func (a *programArchive) add(image, name, program string) error {
-	const dir = "usr/local/bin"
-	digest, size := sha256.New(), &counter{}
-	if err := writeLayer(io.MultiWriter(digest, size), dir+"/"+name, program); err != nil {
-		return err
-	}
-	sum := hex.EncodeToString(digest.Sum(nil))
-	config, err := json.Marshal(map[string]any{
-		"architecture": "amd64", "os": "linux",
-		"config":  map[string]any{"Entrypoint": []string{"/" + dir + "/" + name}, "Env": []string{"PATH=/" + dir}},
-		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum}},
-		"history": []any{map[string]any{"created_by": "test"}},
-	})
-	if err != nil {
-		return err
-	}
-	layer, about := name+"/layer.tar", name+"/config.json"
-	a.manifests = append(a.manifests, map[string]any{"Config": about, "RepoTags": []string{image},
-		"Layers": []string{layer}})
-	if err := a.w.WriteHeader(&tar.Header{Name: layer, Mode: 0o644, Size: size.n}); err != nil {
-		return err
-	}
-	if err := writeLayer(a.w, dir+"/"+name, program); err != nil {
-		return err
-	}
-	return a.file(about, config)
-}
-
-func (a *programArchive) file(name string, text []byte) error {
-	err := a.w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text))})
-	if err == nil {
-		_, err = a.w.Write(text)
-	}
-	return err
-}
-
-func (a *programArchive) end() error {
-	text, err := json.Marshal(a.manifests)
-	return errors.Join(err, a.file("manifest.json", text), a.w.Close())
-}
-
-// writeLayer writes a layer with one program.
-func writeLayer(to io.Writer, name, program string) error {
-	f, err := os.Open(program)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	w := tar.NewWriter(to)
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: info.Size()}); err != nil {
-		return err
-	}
-	if _, err := io.Copy(w, f); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// counter counts what is written.
-type counter struct{ n int64 }
-
-func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
-	return len(p), nil
+	importPrograms(ctx, t, m, slices.Collect(maps.Values(images))...)
 }
 
 // wantControlPlane: kubeadm init has marked the Node, whose kubelet runs the control plane in containers and has a

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,8 @@ import (
 
 // TestMixedKubeadm: the real kubeadm init makes a cluster on a machine, and by one plan the real kubeadm joins a Linux
 // machine, whose services systemd runs, and a Windows machine under Wine to it. After the cluster the plan is
-// upgraded, and kubeadm upgrade node of the newer version runs on both. After a leave nothing of kubeadm's is on the
+// upgraded, and kubeadm upgrade node of the newer version runs on both. On the Linux node kubeadm's pod of kube-proxy
+// makes the rules of services, and nothing of nodejoin's. After a leave nothing of kubeadm's is on the
 // Linux machine, which then joins by user data.
 func TestMixedKubeadm(t *testing.T) {
 	ctx, cancel := bounded(t, 12*time.Minute)
@@ -38,13 +38,15 @@ func TestMixedKubeadm(t *testing.T) {
 		t.Fatalf("the plan has no join:\n%s", head)
 	}
 	head = strings.Replace(head, token, kubeadm, 1)
-	args := writePlan(t, head, b.linuxHost(), w.windowsHost())
-	older := writePlan(t, ofOldKubernetes(t, head, b.linuxHost(), w.windowsHost()))
+	linux := b.linuxHostWithoutProxy()
+	args := writePlan(t, head, linux, w.windowsHost())
+	older := writePlan(t, ofOldKubernetes(t, head, linux, w.windowsHost()))
 	first := mustApply(ctx, t, older)
 	t.Logf("joined after %.1fs with %d mutating calls", first.took.Seconds(), first.mutations())
 	w.wantJoined(ctx)
 	w.wantKubelet(ctx, components.OldKubernetes)
 	w.wantNoCredentialsLeft(ctx)
+	b.bringProxy(ctx, components.OldKubernetes)
 	b.wantLinuxNodeOf(ctx, components.OldKubernetes, "systemd")
 	files := []kubeadmFiles{b.kubeadmFiles(), w.kubeadmFiles()}
 	for _, f := range files {
@@ -63,6 +65,9 @@ func TestMixedKubeadm(t *testing.T) {
 	wantAddons(ctx, t, b.cluster)
 	wantNothing(ctx, t, older)
 
+	newer := proxyImage(ctx, t, components.Kubernetes)
+	importPrograms(ctx, t, b.controlPlane, newer)
+	importPrograms(ctx, t, b.machine, newer)
 	if err := b.cluster.UpgradeByKubeadm(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +79,12 @@ func TestMixedKubeadm(t *testing.T) {
 	w.wantJoined(ctx)
 	w.wantKubelet(ctx, components.Kubernetes)
 	b.wantLinuxNode(ctx, "systemd")
+	b.wantProxyPods(ctx, components.Kubernetes)
+	b.wantOneProxy(ctx, args, writePlan(t, head, b.linuxHost()))
 	wantPod(ctx, t, b.cluster, b.machine, linuxNode)
 	wantNothing(ctx, t, args)
 	b.wantLeft(ctx, args, before)
-	b.joinsByUserData(ctx, writePlan(t, head, b.linuxHost()))
+	b.joinsByUserData(ctx, writePlan(t, head, linux))
 }
 
 // ofOldKubernetes returns a plan with components.OldKubernetes instead of components.Kubernetes.
@@ -213,12 +220,12 @@ func (b *linuxBed) joinsByUserData(ctx context.Context, args []string) {
 	if noSecret(b.t, "the first boot", []byte(out)); err != nil || !strings.Contains(out, "ok kubeadm_join ") {
 		b.t.Fatalf("%v\n%s", err, tail(out))
 	}
+	b.bringProxy(ctx, components.Kubernetes)
 	b.wantLinuxNode(ctx, "systemd")
 	keyOf(own).wantNowhere(ctx, b.t, b.machine)
 }
 
-// wantAddons: kubeadm init has made CoreDNS at the address that nodes ask, and a kube-proxy with a pod on each Linux
-// node and none on the Windows one.
+// wantAddons: kubeadm init has made CoreDNS at the address that nodes ask.
 func wantAddons(ctx context.Context, t *testing.T, c *controlplane.Cluster) {
 	t.Helper()
 	dns, err := c.Client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{})
@@ -229,19 +236,4 @@ func wantAddons(ctx context.Context, t *testing.T, c *controlplane.Cluster) {
 	if _, err := deployments.Get(ctx, "coredns", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	until(ctx, t, "the pods of kube-proxy", func() error {
-		pods, err := c.Client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
-			metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"})
-		if err != nil {
-			return err
-		}
-		var on []string
-		for _, p := range pods.Items {
-			on = append(on, p.Spec.NodeName)
-		}
-		if slices.Sort(on); !slices.Equal(on, []string{controlPlaneNode, linuxNode}) {
-			return fmt.Errorf("they are on %v", on)
-		}
-		return nil
-	})
 }

@@ -38,6 +38,8 @@ type linuxBed struct {
 	cluster *controlplane.Cluster
 	machine *machine.Machine
 	sshd    string // more of sshd_config
+	// controlPlane is the machine of a cluster that kubeadm made; else nil.
+	controlPlane *machine.Machine
 }
 
 func newLinuxBed(ctx context.Context, t *testing.T, systemd bool) *linuxBed {

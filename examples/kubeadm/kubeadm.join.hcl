@@ -49,7 +49,7 @@ node "win" {
 node "lin-1" {
   os = "linux"
 
-  # Where the pods of kubeadm's DaemonSet run kube-proxy: kube_proxy { enabled = false }
+  kube_proxy { enabled = false } # it runs in a pod of the DaemonSet that kubeadm made
 
   connection "sandbox" {
     path = ".sandbox/lin-1"

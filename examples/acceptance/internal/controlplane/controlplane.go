@@ -26,7 +26,7 @@ const (
 	PodCIDR     = "10.244.0.0/16"
 	ServiceCIDR = "10.96.0.0/16"
 	DNSIP       = "10.96.0.10"
-	serviceIP   = "10.96.0.1" // of the API server
+	ServiceIP   = "10.96.0.1" // of the API server
 	// Networks of IPv6 beside them, where a test asks for both families.
 	PodCIDR6     = "fd00:10:244::/56"
 	ServiceCIDR6 = "fd00:10:96::/112"
@@ -159,7 +159,7 @@ func (c *Cluster) certificates() error {
 	}
 	c.CA, c.CAHash = c.ca.pem, c.ca.hash()
 	return errors.Join(
-		c.ca.server("apiserver", net.ParseIP(c.opts.Address), net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)),
+		c.ca.server("apiserver", net.ParseIP(c.opts.Address), net.IPv4(127, 0, 0, 1), net.ParseIP(ServiceIP)),
 		c.ca.client("admin", "kubernetes-admin", "system:masters"),
 		c.ca.client("controllers", "system:kube-controller-manager", "system:masters"),
 		c.ca.client("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),

@@ -37,6 +37,7 @@ const NewerKubeletSetting = "memoryReservationPolicy: None"
 // kubeadmConfig is what the administrator gives to kubeadm init. Machines here may have control groups v1, which
 // kubeadm refuses by its check SystemVerification, whatever the kubelet is told. The gate has nodes get the socket of
 // the runtime in a file of flags, as by default before 1.34; newer versions do not have it (cmd/kubeadm/app/features).
+// kube-proxy leaves the size of the table of connections alone, which a network namespace cannot change.
 const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {advertiseAddress: %[1]s}
@@ -55,6 +56,10 @@ featureGates: {NodeLocalCRISocket: false}
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: systemd
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+conntrack: {maxPerCore: 0, min: 0}
 `
 
 // kubeletPatch is for the kubelet of the control plane alone. It may have control groups v1, swap, and a nearly full
