@@ -18,7 +18,7 @@ import (
 )
 
 // TestRecordBeforeChanges: the end of a step is saved with the claims of the next one, before anything else changes,
-// before a wait, and at the end.
+// before a wait, and at the end. The members of an archive are claimed together.
 func TestRecordBeforeChanges(t *testing.T) {
 	h := stepstest.OpenHost(t, "linux")
 	facts, err := h.Facts(t.Context())
@@ -29,7 +29,27 @@ func TestRecordBeforeChanges(t *testing.T) {
 		list = append(list, stepstest.Spec("file", fmt.Sprint("f", i), kinds.File{Path: path(i), Content: "x"}))
 	}
 	list = slices.Insert(list, 2, stepstest.Spec("file_ready", "wait", kinds.FileReady{Path: path(1)}))
+	tgz := stepstest.Tarball(t, "file4", "x", "file5", "x", "bin/file6", "x")
+	list = append(list, stepstest.Spec("archive", "a", kinds.Archive{To: "/srv/a",
+		Source: steps.Source{URL: "http://m/a.tgz", SHA256: stepstest.Hex256(tgz)}}))
+	const members = 5 // with their folders
 
+	// claimed counts the members that are there, each of which the record on the disk claims.
+	claimed := func() (n int) {
+		rec := stepstest.LoadRecord(t, h)
+		for _, p := range []string{"/srv/a", "/srv/a/bin", "/srv/a/file4", "/srv/a/file5", "/srv/a/bin/file6"} {
+			_, file := rec.Lookup(record.File.Of(p))
+			_, dir := rec.Lookup(record.Directory.Of(p))
+			there, err := host.Exists(t.Context(), h, p)
+			if stepstest.Must(t, err); there && !file && !dir {
+				t.Errorf("%s is there, and the record does not claim it", p)
+			}
+			if there {
+				n++
+			}
+		}
+		return n
+	}
 	// ended reports whether the record on the disk has the end of the step that makes a file.
 	ended := func(path string) bool {
 		c, ok := stepstest.LoadRecord(t, h).Lookup(record.File.Of(path))
@@ -41,6 +61,7 @@ func TestRecordBeforeChanges(t *testing.T) {
 			saves++
 			return call()
 		}
+		defer claimed()
 		for i := range 4 {
 			if path(i) == subject {
 				if _, ok := stepstest.LoadRecord(t, h).Lookup(record.File.Of(subject)); !ok || ended(subject) {
@@ -53,7 +74,7 @@ func TestRecordBeforeChanges(t *testing.T) {
 			}
 		}
 		return call()
-	}), nil, func(e event.Event) {
+	}), stepstest.Memory{"http://m/a.tgz": tgz}, func(e event.Event) {
 		if d, ok := e.(event.StepDone); ok && d.Step == "wait" {
 			waited = true
 			if !ended(path(1)) {
@@ -62,17 +83,20 @@ func TestRecordBeforeChanges(t *testing.T) {
 		}
 	})
 	reply, err := x.Apply(t.Context(), executor.Request{Node: "n", Steps: list})
-	if err != nil || reply.Err != nil || len(reply.Changed) != 4 {
+	if err != nil || reply.Err != nil || len(reply.Changed) != 5 {
 		t.Fatalf("%+v, %v", reply, err)
+	}
+	if n := claimed(); n != members {
+		t.Errorf("%d members are there, want %d", n, members)
 	}
 	for i := range 4 {
 		if !ended(path(i)) {
 			t.Errorf("after the run the record lacks the end of the step for %s", path(i))
 		}
 	}
-	// One for each claim, one before the wait and one at the end.
-	if saves != 6 || !waited {
-		t.Errorf("the record was saved %d times (the run waited: %v), want 6", saves, waited)
+	// One for the claims of each step, one before the wait and one at the end.
+	if saves != 7 || !waited {
+		t.Errorf("the record was saved %d times (the run waited: %v), want 7", saves, waited)
 	}
 }
 

@@ -26,7 +26,8 @@ func Around(h Host, around func(op, subject string, call func() error) error) Ho
 
 type intercepted struct {
 	Host
-	do func(op, subject string, call func() error) error
+	do      func(op, subject string, call func() error) error
+	adapter string // see OnInterface; "" = none
 }
 
 func (i *intercepted) Mkdir(ctx context.Context, path string, access Access) error {

@@ -210,14 +210,19 @@ func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.
 		}
 		return steps.Outcome{}, err
 	}
-	staged := record.Unpacked{Digest: a.identity(), Files: map[string]string{}} // the bytes lie at TempName
-	if err := a.stage(ctx, h, e, &staged); err != nil {
-		for _, p := range slices.Sorted(maps.Keys(staged.Files)) {
+	s := &staging{host: h, env: e, Unpacked: record.Unpacked{Digest: a.identity(), Files: map[string]string{}},
+		have: map[string]string{}}
+	err := a.stage(ctx, s)
+	if err == nil {
+		err = s.settle(ctx)
+	}
+	if err != nil {
+		for _, p := range slices.Sorted(maps.Keys(s.Files)) {
 			discard(ctx, h, host.TempName(p))
 		}
 		return steps.Outcome{}, err
 	}
-	return steps.Outcome{}, a.moveIn(ctx, h, e, staged)
+	return steps.Outcome{}, a.moveIn(ctx, s)
 }
 
 // unpacked is what the record has of this archive, and whether all of its files are as they were unpacked.
@@ -256,9 +261,9 @@ func executable(ctx context.Context, h host.Host, e *steps.Env, programs []strin
 	return nil
 }
 
-// stage unpacks every wanted member beside its place while the whole archive goes
-// through its digest, and fails unless that holds. It adds to staged before it writes.
-func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged *record.Unpacked) error {
+// stage unpacks every wanted member while the whole archive goes through its digest, and fails unless that holds.
+func (a *Archive) stage(ctx context.Context, s *staging) error {
+	e := s.env
 	d, err := fetch(ctx, e, a.Source)
 	if err != nil {
 		return err
@@ -275,25 +280,21 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged *
 			return steps.Invalid("%s: members %s and %s would both become %s", a.Name(), first, m.Name, p)
 		}
 		keys[key] = m.Name
-		if err := claimFile(ctx, h, e, p, false); err != nil {
-			return err
-		}
-		staged.Files[p] = ""
 		access := host.AccessDefault
 		if m.Executable {
 			access = host.AccessProgram
-			staged.Programs = append(staged.Programs, p)
+			s.Programs = append(s.Programs, p)
 		}
 		sum, scan := sha256.New(), scanFor(m.Name, a.Versions)
 		through := []io.Writer{sum}
 		if scan != nil {
 			through = append(through, scan)
 		}
-		if err := h.WriteFile(ctx, host.TempName(p), io.TeeReader(r, io.MultiWriter(through...)),
-			host.WriteOptions{Access: access}); err != nil {
+		s.Files[p] = ""
+		if err := s.add(ctx, p, access, io.TeeReader(r, io.MultiWriter(through...))); err != nil {
 			return err
 		}
-		staged.Files[p] = hex.EncodeToString(sum.Sum(nil))
+		s.Files[p] = hex.EncodeToString(sum.Sum(nil))
 		return scan.fault(m.Name, a.Name())
 	})
 	// Bytes that are not those that were promised explain any trouble with unpacking
@@ -305,12 +306,12 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged *
 	if end := d.drain(); end != nil {
 		return end
 	}
-	slices.Sort(staged.Programs)
-	if err == nil && len(staged.Files) == 0 {
+	slices.Sort(s.Programs)
+	if err == nil && len(s.Files) == 0 {
 		err = steps.Invalid("%s: no member matches include %q with strip %d", a.Name(), a.Include, a.Strip)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Versions)) {
-		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(staged.Files)),
+		if err == nil && !slices.ContainsFunc(slices.Sorted(maps.Keys(s.Files)),
 			func(p string) bool { return host.Base(e.Facts.OS, p) == name }) {
 			err = steps.Invalid("%s: versions names %q, and no such file is unpacked", a.Name(), name)
 		}
@@ -318,43 +319,30 @@ func (a *Archive) stage(ctx context.Context, h host.Host, e *steps.Env, staged *
 	return err
 }
 
-// moveIn puts the staged files in their places, stopping what runs from those that
-// it replaces, and notes them in the record.
-func (a *Archive) moveIn(ctx context.Context, h host.Host, e *steps.Env, staged record.Unpacked) error {
-	paths := slices.Sorted(maps.Keys(staged.Files))
-	have := map[string]string{}
-	replaces := false
-	for _, p := range paths {
-		d, err := e.FileDigest(ctx, h, p)
-		if err != nil {
-			return err
-		}
-		have[p] = d
-		// A program that was deleted may run all the same.
-		replaces = replaces || d != staged.Files[p]
-	}
+// moveIn puts the members in their places, stopping what runs from those that it replaces, and notes them in the
+// record.
+func (a *Archive) moveIn(ctx context.Context, s *staging) error {
+	h, e := s.host, s.env
+	paths := slices.Sorted(maps.Keys(s.Files))
+	// A program that was deleted may run all the same.
+	replaces := slices.ContainsFunc(paths, func(p string) bool { return s.have[p] != s.Files[p] })
 	if replaces {
 		if err := stopUsers(ctx, h, e, a.Services); err != nil {
 			return err
 		}
 	}
 	for _, p := range paths {
-		var err error
-		if have[p] == staged.Files[p] {
-			err = h.Remove(ctx, host.TempName(p))
-		} else {
-			err = moveIn(ctx, h, host.TempName(p), p)
-		}
+		err := s.put(ctx, p)
 		if err == nil {
-			err = e.Stamp(ctx, h, p, staged.Files[p])
+			err = e.Stamp(ctx, h, p, s.Files[p])
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := executable(ctx, h, e, staged.Programs); err != nil {
+	if err := executable(ctx, h, e, s.Programs); err != nil {
 		return err
 	}
-	e.SetArchive(staged)
+	e.SetArchive(s.Unpacked)
 	return nil
 }

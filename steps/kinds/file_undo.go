@@ -15,23 +15,29 @@ import (
 // be made or changed, with what the file held before. Secret contents and those of
 // private files go to record.PreviousDir alone.
 func claimFile(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) error {
+	claims, err := fileClaims(ctx, h, e, path, secret)
+	if err != nil {
+		return err
+	}
+	return e.Claim(ctx, h, claims...)
+}
+
+// fileClaims are the claims of claimFile.
+func fileClaims(ctx context.Context, h host.Host, e *steps.Env, path string, secret bool) ([]record.New, error) {
 	c := record.New{Key: record.File.Of(path)}
 	if have, ok := e.Record.Lookup(c.Key); ok && !have.Undone && !e.Record.Snapshot.Wants(c.Key) {
-		return e.Claim(ctx, h, c)
+		return []record.New{c}, nil
 	}
 	prev, err := previousFile(ctx, h, e, path, secret)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case prev == nil || steps.Created(e, record.ProgramData.Of(path)): // not there before a program of nodejoin's
 		parents, err := e.Parents(ctx, h, path)
-		if err != nil {
-			return err
-		}
-		return e.Claim(ctx, h, append(parents, c)...)
+		return append(parents, c), err
 	}
 	c.Previous = *prev
-	return e.Claim(ctx, h, c)
+	return []record.New{c}, nil
 }
 
 // previousFile is the state of a file that undoFile restores; nil = there is none.

@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"strings"
 	"testing"
 
 	"nodejoin/steps"
@@ -69,6 +70,14 @@ func fileScenarios(art stepstest.Memory) []scenario {
 				stepstest.Put(t, h, `C:\c\containerd.exe`, "x")
 			},
 			list: []steps.Spec{containerdArchive(art, "http://m/1.tgz")}, verify: holds(`C:\c\containerd.exe`, "c1")},
+		{name: "archive of another version", before: []steps.Spec{containerdArchive(art, "http://m/1.tgz")},
+			list: []steps.Spec{containerdArchive(art, "http://m/large.tgz")}, verify: holds(`C:\c\new.exe`, "n")},
+		{name: "archive with a large member", list: []steps.Spec{containerdArchive(art, "http://m/large.tgz")},
+			verify: func(t *testing.T, h host.Host) {
+				holds(`C:\c\containerd.exe`, "c2")(t, h)
+				holds(`C:\c\ctr.exe`, largeMember)(t, h)
+				holds(`C:\c\new.exe`, "n")(t, h)
+			}},
 		{name: "linux archive with a program that is not executable any more", os: "linux",
 			before: []steps.Spec{linuxArchive(art)},
 			drift: func(t *testing.T, h host.Host) {
@@ -83,6 +92,9 @@ func fileScenarios(art stepstest.Memory) []scenario {
 			}},
 	}
 }
+
+// largeMember is the content of a member of an archive that does not wait in memory.
+var largeMember = strings.Repeat("0123456789abcdef", 5<<16)
 
 func linuxArchive(art stepstest.Memory) steps.Spec {
 	const url = "http://m/1.tgz"

@@ -37,7 +37,9 @@ func (s scenario) open(t *testing.T, a steps.Artifacts) host.Host {
 func scenarios(t *testing.T) ([]scenario, stepstest.Memory) {
 	art := stepstest.Memory{"http://m/one": []byte("program one"), "http://m/two": []byte("program two"),
 		"http://m/1.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c1", "bin/ctr.exe", "t1", "bin/doc.txt", "d"),
-		"http://m/2.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c2", "bin/ctr.exe", "t1", "bin/new.exe", "n")}
+		"http://m/2.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c2", "bin/ctr.exe", "t1", "bin/new.exe", "n"),
+		"http://m/large.tgz": stepstest.Tarball(t, "bin/containerd.exe", "c2", "bin/ctr.exe", largeMember,
+			"bin/new.exe", "n")}
 	return slices.Concat(fileScenarios(art), serviceScenarios(art), settingScenarios(), networkScenarios(),
 		joinScenarios(t), kernelScenarios(), imageScenarios(t, art)), art
 }

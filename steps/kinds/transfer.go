@@ -133,7 +133,11 @@ func stopUsers(ctx context.Context, h host.Host, e *steps.Env, names []string) e
 
 // moveIn renames a verified file to its place.
 func moveIn(ctx context.Context, h host.Files, from, to string) error {
-	err := h.Rename(ctx, from, to)
+	return running(to, h.Rename(ctx, from, to))
+}
+
+// running is the error of putting a file in its place, with the remedy where a program runs from it.
+func running(to string, err error) error {
 	if errors.Is(err, host.ErrBusy) {
 		return &steps.Error{Code: steps.CodeFailed, Summary: "the program is running",
 			Detail: fmt.Sprintf("%s cannot be replaced while it runs: %v", to, err),

@@ -273,7 +273,9 @@ func (h *Host) putInPlace(s *state, tmp, path string, access host.Access) error 
 	if err := h.setAccess(s, key, at, access); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	if s.Access[key] != before {
+	_, stale := s.Access[host.TempName(key)] // of a file of this name before
+	delete(s.Access, host.TempName(key))
+	if stale || s.Access[key] != before {
 		if err := h.state.save(); err != nil {
 			return err
 		}
