@@ -37,18 +37,26 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 	if err := x.removeLeftover(ctx); err != nil {
 		return ApplyReply{}, err
 	}
+	ahead := 0 // the steps before this index are claimed
 	for i, s := range req.Steps {
 		if reply.Err = x.halted(ctx, req); reply.Err != nil {
-			reply.Failed, reply.Err = s.ID, x.saveDue(reply.Err)
+			reply.Failed, reply.Err = s.ID, x.saveDue(ctx, reply.Err)
 			break
 		}
+		if i >= ahead {
+			ahead = i + x.claimAhead(ctx, req, req.Steps[i:], values)
+		}
+		x.claimAgain(ctx, s, values)
 		e := x.env(req.Node, s.ID)
 		e.Plan = req.Plan
 		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
 		x.remember(ctx, req, s, values, &r)
+		if i == ahead-1 {
+			x.endAhead(ctx)
+		}
 		if r.Err != nil || x.gate(s) || !x.changesNext(req.Steps[i+1:]) {
-			r.Err = x.saveDue(r.Err)
+			r.Err = x.saveDue(ctx, r.Err)
 		}
 		for k, v := range r.Outputs {
 			values[s.ID+"."+k], reply.Values[s.ID+"."+k] = v, v
@@ -99,7 +107,8 @@ func (x *Executor) saveLate(ctx context.Context) {
 
 // saveDue saves the record if that is due. It returns the error that there is already, else that of the save, which
 // ends the request. The next one, such as the rollback that makes room on a full disk, need not wait for it.
-func (x *Executor) saveDue(already *steps.Error) *steps.Error {
+func (x *Executor) saveDue(ctx context.Context, already *steps.Error) *steps.Error {
+	x.endAhead(ctx)
 	err := x.late.save()
 	x.late.due = nil
 	if err != nil && already == nil {

@@ -128,6 +128,7 @@ func (x *Executor) prepare(ctx context.Context) error {
 		}
 	}
 	x.facts, x.record = f, rec
+	x.withdraw(ctx)
 	return nil
 }
 
@@ -169,6 +170,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	}
 	maps.Copy(rec.Digests, x.record.Digests)
 	x.record, x.late.due = rec, nil
+	x.withdraw(ctx)
 	return nil
 }
 

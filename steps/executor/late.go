@@ -2,9 +2,11 @@ package executor
 
 // lateRecord is a save of the record that is due before the next call that changes the machine: the end of a step and
 // the claims of the next one are saved together. A run that dies between the two has changed nothing in between, so it
-// looks as if it had died before the first. It is not safe for concurrent use.
+// looks as if it had died before the first. The ends of steps whose claims were made ahead wait for the last of them.
+// It is not safe for concurrent use.
 type lateRecord struct {
-	due func() error // nil = the record is saved
+	due  func() error // nil = the record is saved
+	hold bool         // what is about to change is claimed already
 }
 
 // before is called ahead of each call that changes the machine. saves: the call writes the record; where it fails,
@@ -12,6 +14,9 @@ type lateRecord struct {
 func (l *lateRecord) before(saves bool) error {
 	if saves {
 		l.due = nil
+		return nil
+	}
+	if l.hold {
 		return nil
 	}
 	return l.save()

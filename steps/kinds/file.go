@@ -21,6 +21,12 @@ var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Image: true,
 		"access":     "\"private\": only the system and administrators; \"program\": executable on Linux",
 		"checked_by": "program and arguments that must accept the content before the file has it; {} is a copy",
 	},
+	Fresh: func(step any) (key record.Key) {
+		if f := step.(*File); !f.Absent && len(f.CheckedBy) == 0 {
+			key = f.thing("").Key
+		}
+		return key
+	},
 	New: func() any { return &File{} }, Credentials: steps.Credentials((*File).credentials),
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets), Render: steps.Renders((*File).rendered),
 	Evidence: steps.Shows(func(f *File) []steps.Evidence {

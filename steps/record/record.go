@@ -5,6 +5,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type New struct {
 	Previous any
 	Detail   string
 	Plan     string // that has the step; "" = none
+	Step     string // that is about to make it; "" = the one that claims
 }
 
 // Path is where the record of a machine lies.
@@ -209,7 +211,7 @@ func (r *Record) Claim(ctx context.Context, h host.Host, f host.Facts, step stri
 			changed = changed || have.State != "" || have.Removing || len(c.Plans) > len(have.Plans)
 			continue
 		}
-		c := Claim{Step: step, Seq: next, Detail: n.Detail}.With(n.Plan)
+		c := Claim{Step: cmp.Or(n.Step, step), Seq: next, Detail: n.Detail}.With(n.Plan)
 		if n.Previous != nil {
 			b, err := json.Marshal(n.Previous)
 			if err != nil {

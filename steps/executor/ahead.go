@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"nodejoin/steps"
+	"nodejoin/steps/host"
+	"nodejoin/steps/record"
+)
+
+// claimAhead claims with one save of the record what the steps at the start of the list make, as long as these are
+// files and folders that are not there. It returns how many steps these are; 0 where the first step is to claim by
+// itself.
+func (x *Executor) claimAhead(ctx context.Context, req Request, list []steps.Spec, values map[string]string) int {
+	e := x.env(req.Node, "")
+	e.Plan = req.Plan
+	var claims []record.New
+	n := 0
+	for ; n < len(list); n++ {
+		fresh, err := x.fresh(ctx, e, list[n], values)
+		if err != nil || fresh == nil {
+			break
+		}
+		for _, c := range fresh {
+			if _, ok := x.record.Lookup(c.Key); !ok && !slices.Contains(x.record.Ahead, c.Key) {
+				claims, x.record.Ahead = append(claims, c), append(x.record.Ahead, c.Key)
+			}
+		}
+	}
+	if n < 2 || e.Claim(ctx, x.host, claims...) != nil {
+		x.record.Ahead = nil // the step reports it when it claims
+		return 0
+	}
+	x.late.hold = true
+	return n
+}
+
+// claimAgain drops the claim that was made ahead of the step if somebody has made its file since, so that the step
+// claims it as it is now.
+func (x *Executor) claimAgain(ctx context.Context, s steps.Spec, values map[string]string) {
+	if x.record.Ahead == nil {
+		return
+	}
+	o, err := x.open(s, values)
+	if err != nil || o.kind.Fresh == nil {
+		return
+	}
+	key := o.kind.Fresh(o.step)
+	if key.Prefix != record.File {
+		return // a folder that is there now may be above an earlier one
+	}
+	if there, err := host.Exists(ctx, x.host, key.Name); err == nil && there {
+		x.unclaim(key)
+		x.record.Ahead = slices.DeleteFunc(x.record.Ahead, func(k record.Key) bool { return k == key })
+	}
+}
+
+// unclaim drops a claim of a thing that nodejoin has not made.
+func (x *Executor) unclaim(key record.Key) {
+	delete(x.record.Claims, key)
+	if s := x.record.Snapshot; s != nil {
+		delete(s.Items, key)
+	}
+}
+
+// fresh are the claims of a step that makes a file or folder where there is none, and of which no claim is left; nil
+// = it is another step.
+func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values map[string]string) ([]record.New,
+	error) {
+	if kind, _ := x.kinds.Lookup(s.Kind); kind.Fresh == nil {
+		return nil, nil
+	}
+	o, err := x.open(s, values)
+	if err != nil || len(steps.ArgRefs(o.args)) > 0 {
+		return nil, err
+	}
+	key := o.kind.Fresh(o.step)
+	if _, claimed := x.record.Lookup(key); claimed || slices.Contains(x.record.Ahead, key) || key.Name == "" ||
+		host.Within(x.facts.OS, x.facts.DataDir, key.Name) {
+		return nil, nil
+	}
+	if _, err := x.host.Stat(ctx, key.Name); !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	claims, err := e.Parents(ctx, x.host, key.Name)
+	claims = append(claims, record.New{Key: key})
+	for i := range claims {
+		claims[i].Step = s.ID
+	}
+	return claims, err
+}
+
+// endAhead ends what claimAhead began: the record is due, without the claims of steps that have not run.
+func (x *Executor) endAhead(ctx context.Context) {
+	x.late.hold = false
+	if x.record.Ahead != nil {
+		x.withdraw(ctx)
+		x.saveLate(ctx)
+	}
+}
+
+// withdraw drops the claims that were made ahead of steps that have not run. The record is not saved.
+func (x *Executor) withdraw(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	for _, key := range x.record.Ahead {
+		there, err := host.Exists(ctx, x.host, key.Name)
+		if err == nil && !there {
+			there, err = host.Exists(ctx, x.host, host.TempName(key.Name))
+		}
+		if err == nil && !there {
+			x.unclaim(key)
+		}
+	}
+	x.record.Ahead = nil
+}
