@@ -94,7 +94,8 @@ func (e *Env) Snapshot(ctx context.Context, h host.Host, n record.New) (bool, er
 	}
 	undo := e.Undos[n.Key.Prefix]
 	have, ok := e.Record.Lookup(n.Key)
-	item := record.Item{Claim: record.Claim{Step: cmp.Or(n.Step, e.StepID), Detail: n.Detail}, Claimed: ok && !have.Undone}
+	item := record.Item{Claim: record.Claim{Step: cmp.Or(n.Step, e.StepID), Detail: n.Detail},
+		Claimed: ok && !have.Undone}
 	state := n.Previous
 	var err error
 	switch {

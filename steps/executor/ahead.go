@@ -25,7 +25,7 @@ func (x *Executor) claimAhead(ctx context.Context, req Request, list []steps.Spe
 			break
 		}
 		for _, c := range fresh {
-			if _, ok := x.record.Lookup(c.Key); !ok && !slices.Contains(x.record.Ahead, c.Key) {
+			if !slices.Contains(x.record.Ahead, c.Key) {
 				claims, x.record.Ahead = append(claims, c), append(x.record.Ahead, c.Key)
 			}
 		}
@@ -66,8 +66,8 @@ func (x *Executor) unclaim(key record.Key) {
 	}
 }
 
-// fresh are the claims of a step that makes a file or folder where there is none, and of which no claim is left; nil
-// = it is another step.
+// fresh are the claims of a step that makes a file or folder where there is none; nil = it is another step, or has
+// claimed some of it before.
 func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values map[string]string) ([]record.New,
 	error) {
 	if kind, _ := x.kinds.Lookup(s.Kind); kind.Fresh == nil {
@@ -78,8 +78,7 @@ func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values
 		return nil, err
 	}
 	key := o.kind.Fresh(o.step)
-	if _, claimed := x.record.Lookup(key); claimed || slices.Contains(x.record.Ahead, key) || key.Name == "" ||
-		host.Within(x.facts.OS, x.facts.DataDir, key.Name) {
+	if slices.Contains(x.record.Ahead, key) || key.Name == "" || host.Within(x.facts.OS, x.facts.DataDir, key.Name) {
 		return nil, nil
 	}
 	if _, err := x.host.Stat(ctx, key.Name); !errors.Is(err, fs.ErrNotExist) {
@@ -88,6 +87,9 @@ func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values
 	claims, err := e.Parents(ctx, x.host, key.Name)
 	claims = append(claims, record.New{Key: key})
 	for i := range claims {
+		if _, ok := x.record.Lookup(claims[i].Key); ok {
+			return nil, err
+		}
 		claims[i].Step = s.ID
 	}
 	return claims, err

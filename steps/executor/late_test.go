@@ -1,8 +1,10 @@
 package executor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -56,7 +58,8 @@ func TestRecordBeforeChanges(t *testing.T) {
 		return ok && c.State != ""
 	}
 	saves, waited := 0, false
-	x := executor.NewExecutor(kinds.Catalog(), host.Around(h, func(_, subject string, call func() error) error {
+	synced := &syncs{Host: h}
+	x := executor.NewExecutor(kinds.Catalog(), host.Around(synced, func(_, subject string, call func() error) error {
 		if subject == record.Path(facts) {
 			saves++
 			return call()
@@ -97,6 +100,22 @@ func TestRecordBeforeChanges(t *testing.T) {
 	if saves != 5 || !waited {
 		t.Errorf("the record was saved %d times (the run waited: %v), want 5", saves, waited)
 	}
+	if want := []string{"/srv/a/bin/file6", "/srv/a/file5"}; !slices.Equal(synced.folders, want) {
+		t.Errorf("the folders of the archive are written to the disk after %v, want %v", synced.folders, want)
+	}
+}
+
+// syncs is a machine that lists the files of the archive after which their folder is written to the disk.
+type syncs struct {
+	host.Host
+	folders []string
+}
+
+func (s *syncs) WriteFile(ctx context.Context, path string, r io.Reader, opt host.WriteOptions) error {
+	if strings.HasPrefix(path, "/srv/a/") && !opt.Followed {
+		s.folders = append(s.folders, path)
+	}
+	return s.Host.WriteFile(ctx, path, r, opt)
 }
 
 // TestRecordNotSaved: a step whose end cannot be saved has failed; so has one before which that is noticed.
@@ -155,8 +174,8 @@ func TestRollbackWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestClaimsAhead: a run that fails or is killed before any of its calls is completed by the next. A file that somebody
-// has made before its step comes is theirs: leave restores it, and removes all else.
+// TestClaimsAhead: a run that fails or is killed before any of its calls is completed by the next. A file that
+// somebody has made before its step comes is theirs: leave restores it, and removes all else.
 func TestClaimsAhead(t *testing.T) {
 	stopped := errors.New("stopped")
 	list := []steps.Spec{
@@ -173,6 +192,13 @@ func TestClaimsAhead(t *testing.T) {
 	for stop, done := 0, false; !done; stop++ {
 		for _, kill := range []bool{false, true} {
 			h, theirs, calls := stepstest.OpenHost(t, "linux"), false, 0
+			if kill { // a run has made and removed the folder before
+				facts, err := h.Facts(t.Context())
+				stepstest.Must(t, err)
+				rec := stepstest.LoadRecord(t, h)
+				rec.Claims[record.Directory.Of("/srv/d")] = record.Claim{Step: "old", Seq: 1, Undone: true}
+				stepstest.Must(t, rec.Save(t.Context(), h, facts))
+			}
 			reply, err := machine(h, func(_, _ string, call func() error) error {
 				if calls++; calls > stop && (kill || calls == stop+1) {
 					return stopped

@@ -88,4 +88,7 @@ type WriteOptions struct {
 	// SHA256, if set, is checked against the bytes that were read; a mismatch leaves nothing behind and is a
 	// *DigestError.
 	SHA256 string
+	// Followed: the caller changes another file of the folder next. Linux: that change has the name of this one written
+	// to the disk, too.
+	Followed bool
 }

@@ -331,8 +331,12 @@ func (a *Archive) moveIn(ctx context.Context, s *staging) error {
 			return err
 		}
 	}
-	for _, p := range paths {
-		err := s.put(ctx, p)
+	for i, p := range paths {
+		next := ""
+		if i+1 < len(paths) {
+			next = paths[i+1]
+		}
+		err := s.put(ctx, p, next)
 		if err == nil {
 			err = e.Stamp(ctx, h, p, s.Files[p])
 		}

@@ -50,13 +50,13 @@ func (s *staging) add(ctx context.Context, path string, access host.Access, r io
 		return err
 	}
 	return s.host.WriteFile(ctx, host.TempName(path), io.MultiReader(bytes.NewReader(content), r),
-		host.WriteOptions{Access: access})
+		host.WriteOptions{Access: access, Followed: true})
 }
 
 // flush writes the held members beside their places.
 func (s *staging) flush(ctx context.Context) error {
 	for _, m := range s.held {
-		if err := m.write(ctx, s.host, host.TempName(m.path)); err != nil {
+		if err := m.write(ctx, s.host, host.TempName(m.path), true); err != nil {
 			return err
 		}
 	}
@@ -98,19 +98,20 @@ func (s *staging) claim(ctx context.Context) error {
 	return s.env.Claim(ctx, s.host, claims...)
 }
 
-// put puts a member in its place.
-func (s *staging) put(ctx context.Context, path string) error {
+// put puts a member in its place. next is the one after it; "" = none.
+func (s *staging) put(ctx context.Context, path, next string) error {
 	if s.have[path] == s.Files[path] {
 		return s.host.Remove(ctx, host.TempName(path))
 	}
 	for _, m := range s.held {
 		if m.path == path {
-			return running(path, m.write(ctx, s.host, path))
+			followed := s.have[next] != s.Files[next] && host.Dir(s.env.Facts.OS, next) == host.Dir(s.env.Facts.OS, path)
+			return running(path, m.write(ctx, s.host, path, followed))
 		}
 	}
 	return moveIn(ctx, s.host, host.TempName(path), path)
 }
 
-func (m heldMember) write(ctx context.Context, h host.Files, path string) error {
-	return h.WriteFile(ctx, path, bytes.NewReader(m.content), host.WriteOptions{Access: m.access})
+func (m heldMember) write(ctx context.Context, h host.Files, path string, followed bool) error {
+	return h.WriteFile(ctx, path, bytes.NewReader(m.content), host.WriteOptions{Access: m.access, Followed: followed})
 }

@@ -118,7 +118,10 @@ func writeFile(ctx context.Context, path string, r io.Reader, opt host.WriteOpti
 	}
 	temp := host.TempName(path)
 	err = writeTemp(ctx, temp, r, path, mode, opt.SHA256)
-	if err == nil {
+	switch {
+	case err == nil && opt.Followed:
+		err = move(temp, path)
+	case err == nil:
 		err = replace(temp, path)
 	}
 	if err != nil {
@@ -155,13 +158,18 @@ func drop(path string) error {
 
 // replace moves a file over another and has the move written to the disk.
 func replace(from, to string) error {
-	if err := replaceable(to); err != nil {
-		return err
-	}
-	if err := os.Rename(from, to); err != nil {
+	if err := move(from, to); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(filepath.Clean(to)))
+}
+
+// move moves a file over another. A later syncDir has that written to the disk.
+func move(from, to string) error {
+	if err := replaceable(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // CreateExclusive creates a new file that appears with all its content. Its parents
