@@ -17,8 +17,8 @@ import (
 )
 
 // killedAfter are, for each machine, numbers of mutating calls, spread over the join, after which the agents of its
-// runs die. A join makes more than 80 of them, and each run goes on where the one before has ended. All runs of a machine
-// but the last kill nodejoin, too.
+// runs die. A join makes more than 80 of them, and each run goes on where the one before has ended. All runs of a
+// machine but the last kill nodejoin, too.
 var killedAfter = [][]int{{1}, {2, 24, 40}, {8, 36, 34}, {18, 44, 16}}
 
 // TestKilledAnywhere: whichever mutating calls were the last ones of runs, the next run finishes the join and the
