@@ -53,16 +53,7 @@ func (x *Executor) claimAgain(ctx context.Context, s steps.Spec, values map[stri
 		return // a folder that is there now may be above an earlier one
 	}
 	if there, err := host.Exists(ctx, x.host, key.Name); err == nil && there {
-		x.unclaim(key)
-		x.record.Ahead = slices.DeleteFunc(x.record.Ahead, func(k record.Key) bool { return k == key })
-	}
-}
-
-// unclaim drops a claim of a thing that nodejoin has not made.
-func (x *Executor) unclaim(key record.Key) {
-	delete(x.record.Claims, key)
-	if s := x.record.Snapshot; s != nil {
-		delete(s.Items, key)
+		x.record.Unclaim(key)
 	}
 }
 
@@ -99,22 +90,7 @@ func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values
 func (x *Executor) endAhead(ctx context.Context) {
 	x.late.hold = false
 	if x.record.Ahead != nil {
-		x.withdraw(ctx)
+		x.record.Withdraw(context.WithoutCancel(ctx), x.host)
 		x.saveLate(ctx)
 	}
-}
-
-// withdraw drops the claims that were made ahead of steps that have not run. The record is not saved.
-func (x *Executor) withdraw(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	for _, key := range x.record.Ahead {
-		there, err := host.Exists(ctx, x.host, key.Name)
-		if err == nil && !there {
-			there, err = host.Exists(ctx, x.host, host.TempName(key.Name))
-		}
-		if err == nil && !there {
-			x.unclaim(key)
-		}
-	}
-	x.record.Ahead = nil
 }

@@ -100,11 +100,6 @@ func (x *Executor) remember(ctx context.Context, req Request, s steps.Spec, valu
 	x.saveLate(ctx)
 }
 
-// saveLate has the record saved before the next change, also once the run is interrupted.
-func (x *Executor) saveLate(ctx context.Context) {
-	x.late.due = func() error { return x.record.Save(context.WithoutCancel(ctx), x.host, x.facts) }
-}
-
 // saveDue saves the record if that is due. It returns the error that there is already, else that of the save, which
 // ends the request. The next one, such as the rollback that makes room on a full disk, need not wait for it.
 func (x *Executor) saveDue(ctx context.Context, already *steps.Error) *steps.Error {

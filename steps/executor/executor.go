@@ -128,7 +128,7 @@ func (x *Executor) prepare(ctx context.Context) error {
 		}
 	}
 	x.facts, x.record = f, rec
-	x.withdraw(ctx)
+	x.record.Withdraw(ctx, x.host)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (x *Executor) Refresh(ctx context.Context) error {
 	}
 	maps.Copy(rec.Digests, x.record.Digests)
 	x.record, x.late.due = rec, nil
-	x.withdraw(ctx)
+	x.record.Withdraw(ctx, x.host)
 	return nil
 }
 
@@ -178,6 +178,11 @@ func (x *Executor) env(node, id string) *steps.Env {
 	return &steps.Env{Node: node, StepID: id, Facts: x.facts, Artifacts: x.artifacts, Record: x.record, Undos: x.undos,
 		OverSSH: x.overSSH, Missing: x.missing, Tokens: x.tokens, Clock: x.clock,
 		Progress: func(p event.StepProgress) { p.Host, p.Step = node, id; x.emit(p) }}
+}
+
+// saveLate has the record saved before the next change, also once the run is interrupted.
+func (x *Executor) saveLate(ctx context.Context) {
+	x.late.due = func() error { return x.record.Save(context.WithoutCancel(ctx), x.host, x.facts) }
 }
 
 // begin opens the snapshot that a request asks for.

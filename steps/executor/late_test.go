@@ -67,7 +67,8 @@ func TestRecordBeforeChanges(t *testing.T) {
 		defer claimed()
 		for i := range 4 {
 			_, claimed := stepstest.LoadRecord(t, h).Lookup(record.File.Of(path(i)))
-			if there, err := host.Exists(t.Context(), h, path(i)); err != nil || (there || path(i) == subject) && !claimed {
+			there, err := host.Exists(t.Context(), h, path(i))
+			if err != nil || (there || path(i) == subject) && !claimed {
 				t.Errorf("%s is made, and the record does not claim %s: %v", subject, path(i), err)
 			}
 			if strings.HasPrefix(subject, "/srv/a/") && !ended(path(i)) {

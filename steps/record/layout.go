@@ -21,7 +21,8 @@ type Record struct {
 	// Gates are the gates that a run has seen open, by step id.
 	Gates map[string]Gate `json:"open_gates,omitempty"`
 
-	// Ahead are the claims that were made ahead of their steps. Where there is nothing, a run was killed before the step.
+	// Ahead are the claims that were made ahead of their steps. Where there is nothing, a run was killed before the
+	// step.
 	Ahead []Key `json:"ahead,omitempty"`
 
 	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
