@@ -32,12 +32,14 @@ type programImage struct {
 	links map[string]string
 }
 
-// kubeadmImages are the images that kubeadm wants, by name. Those of pause and CoreDNS have a program that waits.
-func kubeadmImages(ctx context.Context, t *testing.T) map[string]programImage {
+// kubeadmImages are the images that kubeadm of a version wants, by name. Those of pause and CoreDNS have a program
+// that waits.
+func kubeadmImages(ctx context.Context, t *testing.T, version string) map[string]programImage {
 	t.Helper()
 	set := componentSet(t)
-	out, err := exec.CommandContext(ctx, set.Bin(controlplane.OlderKubeadm), "config", "images", "list",
-		"--kubernetes-version", "v"+components.OldKubernetes).Output()
+	kubeadm := map[string]string{components.OldKubernetes: controlplane.OlderKubeadm, components.Kubernetes: "kubeadm"}
+	out, err := exec.CommandContext(ctx, set.Bin(kubeadm[version]), "config", "images", "list",
+		"--kubernetes-version", "v"+version).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func kubeadmImages(ctx context.Context, t *testing.T) map[string]programImage {
 		name, _, _ := strings.Cut(path.Base(image), ":")
 		switch name {
 		case "kube-proxy":
-			images[name] = proxyImage(ctx, t, components.OldKubernetes)
+			images[name] = proxyImage(ctx, t, version)
 		case "pause", "coredns":
 			images[name] = programImage{image: image, name: name, program: waits}
 		default:
@@ -90,6 +92,13 @@ func proxyImage(ctx context.Context, t *testing.T, version string) programImage 
 		}
 	}
 	return i
+}
+
+// addonImages are the images of kubeadm's pods that run on workers, too.
+func addonImages(ctx context.Context, t *testing.T, version string) []programImage {
+	t.Helper()
+	images := kubeadmImages(ctx, t, version)
+	return []programImage{images["kube-proxy"], images["coredns"]}
 }
 
 // importPrograms imports images into the machine's containerd.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodejoin/examples/acceptance/internal/components"
 	"nodejoin/examples/acceptance/internal/controlplane"
 	"nodejoin/examples/acceptance/internal/machine"
 )
@@ -39,6 +40,11 @@ func newKubeadmBed(ctx context.Context, t *testing.T) *linuxBed {
 		prepared.Seconds())
 	wantControlPlane(ctx, t, b.cluster, m)
 	b.startSSHD(ctx)
+	// Without a name server the pull of an image would fail only after its timeout, and a pod cannot end meanwhile.
+	if err := os.WriteFile(b.machine.Path("/etc/hosts"), []byte("127.0.0.1 localhost registry.k8s.io\n"+
+		b.machine.IP()+" "+linuxNode+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	// kubeadm's kube-proxy has these as volumes. The kubelet makes the file, which nobody removes before a boot; the
 	// folder is on each machine whose kernel has modules.
 	b.write("/run/xtables.lock", nil)
@@ -93,7 +99,7 @@ WantedBy=multi-user.target
 func prepareForKubeadm(ctx context.Context, t *testing.T, m *machine.Machine) {
 	t.Helper()
 	set := componentSet(t)
-	images := kubeadmImages(ctx, t)
+	images := kubeadmImages(ctx, t, components.OldKubernetes)
 	for name, component := range map[string]string{"containerd": "containerd", "runc": "runc", "ctr": "ctr",
 		"containerd-shim-runc-v2": "containerd-shim-runc-v2", "kubelet": "kubelet-1.35", "kubeadm": "kubeadm",
 		controlplane.OlderKubeadm: controlplane.OlderKubeadm} {

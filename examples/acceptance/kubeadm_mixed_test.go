@@ -65,9 +65,9 @@ func TestMixedKubeadm(t *testing.T) {
 	wantAddons(ctx, t, b.cluster)
 	wantNothing(ctx, t, older)
 
-	newer := proxyImage(ctx, t, components.Kubernetes)
-	importPrograms(ctx, t, b.controlPlane, newer)
-	importPrograms(ctx, t, b.machine, newer)
+	newer := addonImages(ctx, t, components.Kubernetes)
+	importPrograms(ctx, t, b.controlPlane, newer...)
+	importPrograms(ctx, t, b.machine, newer...)
 	if err := b.cluster.UpgradeByKubeadm(ctx); err != nil {
 		t.Fatal(err)
 	}

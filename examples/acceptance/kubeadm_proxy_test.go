@@ -15,13 +15,13 @@ import (
 // kubeadmProxies select the pods of the kube-proxy that kubeadm init has made.
 const kubeadmProxies = "k8s-app=kube-proxy"
 
-// bringProxy gives a node that has just joined the image of kubeadm's kube-proxy. Until then nothing makes rules of
-// services there; then the pod does.
+// bringProxy gives a node that has just joined the images of kubeadm's pods. Until then nothing makes rules of
+// services there; then the pod of kube-proxy does.
 func (b *linuxBed) bringProxy(ctx context.Context, version string) {
 	b.t.Helper()
 	b.wantNoProxy(ctx)
 	importImages(ctx, b.t, b.machine) // pause is among them
-	importPrograms(ctx, b.t, b.machine, proxyImage(ctx, b.t, version))
+	importPrograms(ctx, b.t, b.machine, addonImages(ctx, b.t, version)...)
 	// The kubelet has tried to pull the image, and lets this pod wait before it tries again.
 	if err := b.cluster.Client.CoreV1().Pods(metav1.NamespaceSystem).DeleteCollection(ctx, metav1.DeleteOptions{},
 		metav1.ListOptions{LabelSelector: kubeadmProxies, FieldSelector: "spec.nodeName=" + b.name}); err != nil {
