@@ -6,9 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 # Wine runs the node's programs, mingw compiles the DLLs that Wine lacks, sshd, sudo and doas are the doors of a Linux host,
-# systemd its process 1, iptables and nftables what its network programs run; gcc compiles the parts of runc and flanneld that are C.
+# zstd unpacks its agent, systemd is its process 1, iptables and nftables what its network programs run; gcc compiles the parts of runc and flanneld that are C.
 packages=()
-for p in wine wine64 gcc-mingw-w64-x86-64 openssh-server openssh-client iproute2 iptables nftables systemd dbus sudo opendoas gcc libc6-dev libseccomp-dev; do
+for p in wine wine64 gcc-mingw-w64-x86-64 openssh-server openssh-client iproute2 iptables nftables systemd dbus sudo opendoas zstd gcc libc6-dev libseccomp-dev; do
 	dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || packages+=("$p")
 done
 if ((${#packages[@]})); then

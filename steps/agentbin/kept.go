@@ -2,6 +2,7 @@ package agentbin
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -93,7 +94,8 @@ func Size(path, sha256 string) (int64, error) {
 
 // Offer makes sure that the agent of this sha256 is beside a path that Get returned, packed in this form. What is
 // carried as Zstd is packed as TGZ where that is asked for, once; it takes half a second. An agent that is not carried
-// in this form otherwise, or not packed at all, stays as it is: then there is no file of that form.
+// in this form otherwise, or not packed at all, stays as it is, and so does one that is unpacked in the cache where it
+// cannot be packed: then there is no file of that form.
 func Offer(path, sha256, form string) error {
 	if err := Keep(path); err != nil || form != TGZ {
 		return err
@@ -101,7 +103,13 @@ func Offer(path, sha256, form string) error {
 	if _, err := os.Stat(path + Zstd); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return once(path+TGZ, sha256, func() error { return repack(path, sha256) })
+	return once(path+TGZ, sha256, func() error {
+		err := repack(path, sha256)
+		if err != nil && holdsAgent(path, "", sha256) {
+			err = nil // it can be sent as it is
+		}
+		return err
+	})
 }
 
 // repacking is the level of gzip at which an agent is packed again: 0.4 s, and 0.4 % more than with BestCompression,
@@ -114,11 +122,11 @@ func repack(path, digest string) error {
 	if there() {
 		return nil
 	}
-	p, err := packedAt(path, digest)
+	data, err := os.ReadFile(path + Zstd)
 	if err != nil {
-		return err
+		return Unusable(filepath.Dir(path), err)
 	}
-	return p.unpack(func(agent io.Reader) error {
+	return Packed{Form: Zstd, Data: data, Digest: digest}.unpack(func(agent io.Reader) error {
 		b, err := io.ReadAll(agent)
 		if err != nil {
 			return err
@@ -177,28 +185,23 @@ func unpack(path, digest string) error {
 	if there() {
 		return nil
 	}
-	p, err := packedAt(path, digest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.unpack(func(agent io.Reader) error { return put(path, there, agent) })
-}
-
-// packedAt is the packed agent beside a path; an error that is fs.ErrNotExist if there is none.
-func packedAt(path, digest string) (Packed, error) {
+	var failed error
 	for _, form := range []string{Zstd, TGZ} {
 		data, err := os.ReadFile(path + form)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Unusable(filepath.Dir(path), err)
+		}
+		p := Packed{Form: form, Data: data, Digest: digest}
+		err = p.unpack(func(agent io.Reader) error { return put(path, there, agent) })
 		if err == nil {
-			return Packed{Form: form, Data: data, Digest: digest}, nil
+			return nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return Packed{}, Unusable(filepath.Dir(path), err)
-		}
+		failed = cmp.Or(failed, err)
 	}
-	return Packed{}, fs.ErrNotExist
+	return failed
 }
 
 // holdsAgent reports whether the agent of this digest is in a file of this form; "" = unpacked. It does not hold the

@@ -162,9 +162,23 @@ func TestOffer(t *testing.T) {
 		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("%v, want that it is damaged", err)
 	}
-	other.Data = p.Data[:len(p.Data)-1]
-	if err := Offer(carried(t.TempDir(), other), other.Digest, TGZ); err == nil {
+	cut := p
+	cut.Data = p.Data[:len(p.Data)-1]
+	path = carried(t.TempDir(), cut)
+	if err := Offer(path, cut.Digest, TGZ); err == nil {
 		t.Error("a cut one was taken")
+	}
+	// One that is there unpacked is enough.
+	if err := os.WriteFile(path, []byte("the agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Size(path, p.Digest); err != nil || n != int64(len("the agent")) {
+		t.Errorf("an unpacked agent of %d bytes, %v", n, err)
+	}
+	// So is another form.
+	if err := errors.Join(os.WriteFile(path+TGZ, made, 0o700), os.WriteFile(path, []byte("damaged"), 0o700),
+		Unpack(path, p.Digest)); err != nil {
+		t.Error(err)
 	}
 	as := tgz(t, "the agent")
 	path = carried(t.TempDir(), as)

@@ -10,8 +10,8 @@ import (
 	"nodejoin/steps/kinds"
 )
 
-// KubeProxies finds the DaemonSet kube-proxy that selects a node of such an OS, as that of kubeadm selects each Linux
-// node, where the plan of the node has a service of that name, too.
+// KubeProxies reports a DaemonSet kube-proxy that selects a node of this OS, as that of kubeadm selects each Linux
+// node, where the plan gives the node a kube-proxy, too.
 func KubeProxies(req DiagnoseRequest, os string) (out []Symptom) {
 	if os != "linux" || !slices.ContainsFunc(req.Steps, func(s steps.Spec) bool {
 		service, ok := kinds.Runs(s)

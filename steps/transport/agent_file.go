@@ -72,6 +72,7 @@ type agentFile struct {
 	remote string // path on the machine, with the digest in its name
 	data   string // nodejoin's folder on the machine, and where the plan names one an adapter on a second line
 	posix  bool   // the user's shell takes a backslash for a quote
+	placed bool   // it was sent by SFTP, so no shell waits for it
 	// outside: the end of the user's shell kills what is in it, so the agent runs outside (agent.Outside).
 	outside bool
 }
@@ -151,7 +152,12 @@ func (a agentFile) receive(digest string, size int64) string {
 // line is the command line that starts the agent where it is there. Else a Linux machine says so, waits for the packed
 // agent, unpacks and starts it. So one without the agent costs one round trip more, and its bytes.
 func (a agentFile) line(b *Become) string {
-	if a.os != "linux" {
+	switch {
+	case a.os != "linux":
+		return a.serve()
+	case a.placed && b != nil:
+		return fmt.Sprintf("sh -c '%s; %s'", a.become(b), notThere)
+	case a.placed:
 		return a.serve()
 	}
 	there := fmt.Sprintf("[ -x %s ] && exec %s", a.remote, a.serve())
@@ -161,7 +167,10 @@ func (a agentFile) line(b *Become) string {
 	return fmt.Sprintf("sh -c '%s; %s'", there, a.sent(b))
 }
 
-// waitingLine is line without the agent that is there, which is not the one of this controller, or does not start.
+// notThere is a script for where become does not start the agent.
+const notThere = "echo the agent is not there as it was sent >&2; exit 127"
+
+// waitingLine is line without its first part: the agent that is there is another one, or does not start.
 func (a agentFile) waitingLine(b *Become) string { return fmt.Sprintf("sh -c '%s'", a.sent(b)) }
 
 // become is a script that starts the agent as the user who logs in and has it run itself with root's rights. Nothing
@@ -173,7 +182,9 @@ func (a agentFile) become(b *Become) string {
 	if b.PasswordEnv != "" {
 		args += " password"
 	}
-	return fmt.Sprintf(`cd ./%s 2>/dev/null && u=$(id -u) && [ "$(stat -c %%u:%%a .)" = $u:700 ] && `+
+	// A folder in one that has set-group-ID has it, too.
+	return fmt.Sprintf(`cd ./%s 2>/dev/null && u=$(id -u) && `+
+		`case $(stat -c %%u:%%a .) in $u:700|$u:2700) ;; *) false ;; esac && `+
 		`[ -f %s ] && [ ! -L %s ] && [ "$(stat -c %%u:%%a %s)" = $u:700 ] && `+
 		`echo "%s  %s" | sha256sum -c >/dev/null 2>&1 && exec ./%s become %s`,
 		path.Dir(a.remote), name, name, name, a.digest, name, name, args)
@@ -186,7 +197,7 @@ const leftoverAge = time.Hour
 func (a agentFile) sent(b *Become) string {
 	run := fmt.Sprintf("exec %s 0 %s", a.serve(), a.digest)
 	if b != nil {
-		run = a.become(b) + "; echo the agent is not there as it was sent >&2; exit 127"
+		run = a.become(b) + "; " + notThere
 	}
 	// read of a POSIX shell takes no byte after the line from a pipe (POSIX.1-2017, XCU read).
 	return fmt.Sprintf(`command -v zstd >/dev/null 2>&1 && echo %s || echo %s; n=; while read -r w n f; do `+
@@ -203,8 +214,8 @@ func (a agentFile) unpack() string {
 	// have it. Programs are what it costs, so it starts few. What comes is put into a file first, as fast as it comes:
 	// OpenSSH copies all that it holds back with each packet, as its buffer grows by 256 bytes. And tar starts one
 	// program less for a file. busybox's head may read, and so lose, what comes after the archive: before the hello,
-	// that is at most a ping.
-	return fmt.Sprintf(`umask 077; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
+	// that is at most a ping. set -C: who could write into the folder until now may have put a link there.
+	return fmt.Sprintf(`umask 077; set -C; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
 		`else mkdir -m 700 $d && continue; fi; [ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[4]s*%[5]s" -mmin +%[6]d -prune -exec rm -rf {} + 2>/dev/null; `+
 		`head -c $n >%[3]s.p%[5]s && if [ $f = %[8]s ]; then zstd -dcq %[3]s.p%[5]s; else tar -xzOf %[3]s.p%[5]s; fi `+

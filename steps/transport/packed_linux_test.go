@@ -2,13 +2,16 @@ package transport
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"nodejoin/steps/agentbin"
+	"nodejoin/steps/transport/wire"
 )
 
 // TestUnpackInOrder: the folder of the agent is checked when the one above it is closed to others. Who could write
@@ -46,5 +49,35 @@ func TestUnpackInOrder(t *testing.T) {
 	}
 	if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
 		t.Errorf("where the link leads there is %v, %v", list, err)
+	}
+}
+
+// TestUnpackThroughNoLink: who could write into the folder until it was closed, and has read the name of the file that
+// is about to be written, gets nothing written through a link of that name.
+func TestUnpackThroughNoLink(t *testing.T) {
+	p, err := packedSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAgentFile(Target{OS: "linux"}, "", p.digest)
+	unpack := a.unpack()
+	for _, suffix := range []string{".p" + wire.Leftover, wire.Leftover} {
+		home, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "file")
+		temp := regexp.MustCompile(`>(\S+)\.p` + regexp.QuoteMeta(wire.Leftover)).FindStringSubmatch(unpack)
+		if temp == nil {
+			t.Fatal("no name of a file in ", unpack)
+		}
+		writeText(t, elsewhere, "precious")
+		if err := errors.Join(os.MkdirAll(filepath.Join(home, filepath.Dir(temp[1])), 0o777),
+			os.Symlink(elsewhere, filepath.Join(home, temp[1]+suffix))); err != nil {
+			t.Fatal(err)
+		}
+		script := fmt.Sprintf("n=%d; f=%s; %s", len(p.tgz), agentbin.TGZ, unpack)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		cmd.Dir, cmd.Stdin = home, bytes.NewReader(p.tgz)
+		out, err := cmd.CombinedOutput()
+		if b, _ := os.ReadFile(elsewhere); string(b) != "precious" || err == nil {
+			t.Errorf("%s: %d bytes were written, %v\n%s", suffix, len(b), err, out)
+		}
 	}
 }

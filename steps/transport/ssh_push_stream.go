@@ -103,5 +103,6 @@ func (s *sshConn) bring(ctx context.Context, tried bool) (pushed bool, err error
 	if err := s.push(ctx); err != nil {
 		return false, err
 	}
+	s.file.placed = true
 	return true, s.start(ctx)
 }

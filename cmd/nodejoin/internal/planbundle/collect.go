@@ -165,7 +165,8 @@ func (c *Collector) agents(ctx context.Context, out *Contents) error {
 		if err != nil {
 			return err
 		}
-		for role, file := range map[string]string{agent: at, packed: at + agentbin.Carried(n.OS)} {
+		form := agentbin.Carried(n.OS)
+		for role, file := range map[string]string{agent: at, packedAs(form): at + form} {
 			f, err := ofFile(ctx, "the agent for "+n.OS+"/"+n.Arch, file)
 			if err != nil {
 				return err

@@ -12,6 +12,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"nodejoin/steps/agentbin"
 )
 
 // artifactType is that of the manifest that describes a bundle.
@@ -22,7 +24,7 @@ const (
 	planFile = "application/vnd.nodejoin.plan.file.v1"
 	artifact = "application/vnd.nodejoin.artifact.v1"
 	agent    = "application/vnd.nodejoin.agent.v1"
-	packed   = "application/vnd.nodejoin.agent.packed.v1"
+	packed   = "application/vnd.nodejoin.agent.packed.v1" // see packedAs
 	program  = "application/vnd.nodejoin.program.v1"
 	billFile = "application/spdx+json"
 	module   = "application/vnd.nodejoin.module.v1"
@@ -92,6 +94,14 @@ func archiveEnd() []byte { return make([]byte, 1024) }
 
 // blobName is the name of a blob in the archive.
 func blobName(sha256 string) string { return blobFolder + sha256 }
+
+// packedAs is the type of an agent in a form of agentbin.
+func packedAs(form string) string {
+	if form == agentbin.Zstd {
+		return packed + "+zstd"
+	}
+	return packed
+}
 
 // local reports whether a name stays in the folder that it is unpacked into.
 func local(name string) bool {

@@ -198,9 +198,10 @@ func (o *Opened) at(l v1.Descriptor) string {
 	switch string(l.MediaType) {
 	case planFile:
 		return filepath.Join(o.dir, treeDir, name)
-	case packed:
-		goos, _, _ := strings.Cut(name, "-")
-		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.Carried(goos))
+	case packedAs(agentbin.TGZ):
+		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.TGZ)
+	case packedAs(agentbin.Zstd):
+		return filepath.Join(o.dir, agent[len("application/"):], name+agentbin.Zstd)
 	case agent, program, billFile, module:
 		return filepath.Join(o.dir, string(l.MediaType)[len("application/"):], name)
 	}
