@@ -34,7 +34,9 @@ func KubeProxies(req DiagnoseRequest, os string) (out []Symptom) {
 	for _, d := range req.Cluster.DaemonSets {
 		if d.String() == "kube-system/kube-proxy" {
 			f.Observed = fmt.Sprintf("DaemonSet %s selects this node, and the plan has a kube-proxy, too", d)
-			f.Remedy = "write kube_proxy { enabled = false } for this node into the plan"
+			f.Remedy = "write kube_proxy { enabled = false } for this node into the plan; the next apply removes the " +
+				"rules of services from it, and until the DaemonSet has written them again, up to a minute, the node " +
+				"reaches no service"
 			out = append(out, Symptom{Finding: f})
 		}
 	}
