@@ -42,9 +42,15 @@ type Call struct {
 var starting = regexp.MustCompile(`^sh -c '(?:(\[ -x \S+ \] && exec )\S+ serve [0-9a-f]+; )?.*; ` +
 	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+'$`)
 
+// serving is the command line that starts an agent which was sent by SFTP.
+var serving = regexp.MustCompile(`^\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)
+
 // command is what a command line asks for: the agent that it starts, with nodejoin's folder in hex. Where the agent
 // has to be sent first, unpack is the line that unpacks it from size bytes of standard input.
 func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size string, err error) {
+	if m := serving.FindStringSubmatch(s.RawCommand()); m != nil {
+		return m[1], m[2], "", "", nil
+	}
 	m := starting.FindStringSubmatch(s.RawCommand())
 	if m == nil {
 		return "", "", "", "", fmt.Errorf("this host runs agents of nodejoin, and nothing else: %s", s.RawCommand())
