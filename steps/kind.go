@@ -93,8 +93,8 @@ type Kind struct {
 	// for the folders and registry keys above; nil = the key of Makes alone.
 	Claims func(step any, e *Env) []record.Key
 	// Fresh is all that a step claims where there is no such file or folder, but for those above, and then it makes
-	// it; the zero Key = the step does more.
-	Fresh func(step any) record.Key
+	// it, with its own content; the zero value = the step does more.
+	Fresh func(step any) record.Ahead
 	// Keeps are those of Claims that stay when the plan no longer has the step, which itself goes.
 	Keeps func(step any) []record.Key
 	// Objects are the objects of the cluster that a step makes; nil = none. An error is of CodeInvalid.

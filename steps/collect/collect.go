@@ -126,6 +126,9 @@ func (g *collector) record(ctx context.Context) {
 	rec, err := record.Load(ctx, g.r, g.f)
 	var claims []string
 	if err == nil {
+		err = rec.Withdraw(ctx, g.r)
+	}
+	if err == nil {
 		for key, c := range rec.Claims {
 			text := key.String()
 			if c.Existed {

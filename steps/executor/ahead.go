@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"slices"
 
 	"nodejoin/steps"
 	"nodejoin/steps/host"
@@ -15,19 +14,27 @@ import (
 // files and folders that are not there. It returns how many steps these are; 0 where the first step is to claim by
 // itself.
 func (x *Executor) claimAhead(ctx context.Context, req Request, list []steps.Spec, values map[string]string) int {
-	e := x.env(req.Node, "")
+	if len(x.record.Ahead) > 0 {
+		return 0 // of these it is not known yet whether they were made
+	}
+	e := x.env(req.Node, list[0].ID)
 	e.Plan = req.Plan
 	var claims []record.New
 	n := 0
 	for ; n < len(list); n++ {
-		fresh, err := x.fresh(ctx, e, list[n], values)
+		fresh, sum, err := x.fresh(ctx, e, list[n], values)
 		if err != nil || fresh == nil {
 			break
 		}
-		for _, c := range fresh {
-			if !slices.Contains(x.record.Ahead, c.Key) {
-				claims, x.record.Ahead = append(claims, c), append(x.record.Ahead, c.Key)
+		for i, c := range fresh {
+			if x.record.ClaimedAhead(c.Key) >= 0 {
+				continue
 			}
+			a := record.Ahead{Key: c.Key}
+			if i == len(fresh)-1 {
+				a.SHA256 = sum
+			}
+			claims, x.record.Ahead = append(claims, c), append(x.record.Ahead, a)
 		}
 	}
 	if n < 2 || e.Claim(ctx, x.host, claims...) != nil {
@@ -38,59 +45,71 @@ func (x *Executor) claimAhead(ctx context.Context, req Request, list []steps.Spe
 	return n
 }
 
-// claimAgain drops the claim that was made ahead of the step if somebody has made its file since, so that the step
-// claims it as it is now.
-func (x *Executor) claimAgain(ctx context.Context, s steps.Spec, values map[string]string) {
-	if x.record.Ahead == nil {
-		return
+// aheadOf are the things that are claimed ahead of the step and are there.
+func (x *Executor) aheadOf(ctx context.Context, s steps.Spec) (there []record.Key) {
+	for _, a := range x.record.Ahead {
+		if x.record.Claims[a.Key].Step != s.ID {
+			continue
+		}
+		if ok, err := host.Exists(ctx, x.host, a.Key.Name); err == nil && ok {
+			there = append(there, a.Key)
+		}
 	}
-	o, err := x.open(s, values)
-	if err != nil || o.kind.Fresh == nil {
-		return
-	}
-	key := o.kind.Fresh(o.step)
-	if key.Prefix != record.File {
-		return // a folder that is there now may be above an earlier one
-	}
-	if there, err := host.Exists(ctx, x.host, key.Name); err == nil && there {
+	return there
+}
+
+// claimAgain drops the claims that were made ahead of the step of things that somebody has made since, so that the
+// step claims them as they are now.
+func (x *Executor) claimAgain(ctx context.Context, s steps.Spec) {
+	for _, key := range x.aheadOf(ctx, s) {
 		x.record.Unclaim(key)
 	}
 }
 
-// fresh are the claims of a step that makes a file or folder where there is none; nil = it is another step, or has
-// claimed some of it before.
-func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values map[string]string) ([]record.New,
-	error) {
+// ran makes the claims that were made ahead of a step that has run those of every step.
+func (x *Executor) ran(ctx context.Context, s steps.Spec) {
+	for _, key := range x.aheadOf(context.WithoutCancel(ctx), s) {
+		x.record.EndAhead(key)
+	}
+}
+
+// fresh are the claims of a step that makes a file or folder where there is none, that thing last, with the digest of
+// the file; nil = it is another step, or has claimed some of it before.
+func (x *Executor) fresh(ctx context.Context, e *steps.Env, s steps.Spec, values map[string]string) (
+	claims []record.New, sum string, err error) {
 	if kind, _ := x.kinds.Lookup(s.Kind); kind.Fresh == nil {
-		return nil, nil
+		return nil, "", nil
 	}
 	o, err := x.open(s, values)
 	if err != nil || len(steps.ArgRefs(o.args)) > 0 {
-		return nil, err
+		return nil, "", err
 	}
-	key := o.kind.Fresh(o.step)
-	if slices.Contains(x.record.Ahead, key) || key.Name == "" || host.Within(x.facts.OS, x.facts.DataDir, key.Name) {
-		return nil, nil
+	thing := o.kind.Fresh(o.step)
+	key := thing.Key
+	if x.record.ClaimedAhead(key) >= 0 || key.Name == "" || host.Within(x.facts.OS, x.facts.DataDir, key.Name) {
+		return nil, "", nil
 	}
 	if _, err := x.host.Stat(ctx, key.Name); !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, "", err
 	}
-	claims, err := e.Parents(ctx, x.host, key.Name)
+	claims, err = e.Parents(ctx, x.host, key.Name)
 	claims = append(claims, record.New{Key: key})
 	for i := range claims {
 		if _, ok := x.record.Lookup(claims[i].Key); ok {
-			return nil, err
+			return nil, "", err
 		}
 		claims[i].Step = s.ID
 	}
-	return claims, err
+	return claims, thing.SHA256, err
 }
 
-// endAhead ends what claimAhead began: the record is due, without the claims of steps that have not run.
+// endAhead ends what claimAhead began: the record is due, without the claims of steps that have not run. Where the
+// machine does not answer, the next run asks again.
 func (x *Executor) endAhead(ctx context.Context) {
-	x.late.hold = false
-	if x.record.Ahead != nil {
-		x.record.Withdraw(context.WithoutCancel(ctx), x.host)
-		x.saveLate(ctx)
+	if !x.late.hold {
+		return
 	}
+	x.late.hold = false
+	_ = x.record.Withdraw(context.WithoutCancel(ctx), x.host)
+	x.saveLate(ctx)
 }

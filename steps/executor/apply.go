@@ -46,11 +46,12 @@ func (x *Executor) Apply(ctx context.Context, req Request) (ApplyReply, error) {
 		if i >= ahead {
 			ahead = i + x.claimAhead(ctx, req, req.Steps[i:], values)
 		}
-		x.claimAgain(ctx, s, values)
+		x.claimAgain(ctx, s)
 		e := x.env(req.Node, s.ID)
 		e.Plan = req.Plan
 		e.WasOpen = req.Plan != "" && x.wasOpen(s, values)
 		r := Run(ctx, req.Node, s, values, e, x.emit, Target{Kinds: x.kinds, Host: x.host})
+		x.ran(ctx, s)
 		x.remember(ctx, req, s, values, &r)
 		if i == ahead-1 {
 			x.endAhead(ctx)

@@ -127,8 +127,10 @@ func (x *Executor) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := rec.Withdraw(ctx, x.host); err != nil {
+		return err
+	}
 	x.facts, x.record = f, rec
-	x.record.Withdraw(ctx, x.host)
 	return nil
 }
 
@@ -169,8 +171,10 @@ func (x *Executor) Refresh(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(rec.Digests, x.record.Digests)
+	if err := rec.Withdraw(ctx, x.host); err != nil {
+		return err
+	}
 	x.record, x.late.due = rec, nil
-	x.record.Withdraw(ctx, x.host)
 	return nil
 }
 

@@ -96,6 +96,11 @@ func TestRecordBeforeChanges(t *testing.T) {
 			t.Errorf("after the run the record lacks the end of the step for %s", path(i))
 		}
 	}
+	for key, c := range stepstest.LoadRecord(t, h).Claims {
+		if c.Step == "" {
+			t.Errorf("the claim of %s names no step", key)
+		}
+	}
 	// One for the claims of files that come one after the other, one for those of the archive, one before the wait and
 	// one at the end.
 	if saves != 5 || !waited {
@@ -175,24 +180,27 @@ func TestRollbackWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestClaimsAhead: a run that fails or is killed before any of its calls is completed by the next. A file that
-// somebody has made before its step comes is theirs: leave restores it, and removes all else.
+// TestClaimsAhead: a run that fails or is killed before any of its calls is completed by the next. A file and a folder
+// that somebody has made before their steps come, between the runs or during the next one, are theirs: leave restores
+// them, and removes all else.
 func TestClaimsAhead(t *testing.T) {
 	stopped := errors.New("stopped")
 	list := []steps.Spec{
 		stepstest.Spec("directory", "dir", kinds.Directory{Path: "/srv/d/e"}),
 		stepstest.Spec("file", "a", kinds.File{Path: "/srv/d/e/a", Content: "x"}),
 		stepstest.Spec("file", "b", kinds.File{Path: "/srv/f/b", Content: "x"}),
-		stepstest.Spec("file", "c", kinds.File{Path: "/srv/f/c", Content: "x"})}
-	const last = "/srv/f/c"
+		stepstest.Spec("file", "c", kinds.File{Path: "/srv/f/c", Content: "x"}),
+		stepstest.Spec("directory", "g", kinds.Directory{Path: "/srv/g", Access: host.AccessPrivate})}
+	const last, folder = "/srv/f/c", "/srv/g"
 	type around = func(op, subject string, call func() error) error
 	machine := func(h host.Host, f around) *executor.Executor {
 		return executor.NewExecutor(kinds.Catalog(), host.Around(h, f), nil, func(event.Event) {})
 	}
 	request := executor.Request{Node: "n", Plan: "p", Steps: list, Snapshot: &executor.NodeBefore{}}
 	for stop, done := 0, false; !done; stop++ {
-		for _, kill := range []bool{false, true} {
-			h, theirs, calls := stepstest.OpenHost(t, "linux"), false, 0
+		for mode := range 4 {
+			kill, between := mode%2 == 1, mode/2 == 1
+			h, theirs, text, calls := stepstest.OpenHost(t, "linux"), false, "", 0
 			if kill { // a run has made and removed the folder before
 				facts, err := h.Facts(t.Context())
 				stepstest.Must(t, err)
@@ -215,12 +223,18 @@ func TestClaimsAhead(t *testing.T) {
 			}
 			put := func() {
 				if !there {
-					stepstest.Put(t, h, last, "theirs")
+					earlier, err := host.Exists(t.Context(), h, "/srv/f/b")
+					stepstest.Must(t, err)
+					if text = "theirs"; !earlier && stop%2 == 0 {
+						text = "x"
+					}
+					stepstest.Put(t, h, last, text)
+					stepstest.Must(t, h.Mkdir(t.Context(), folder, host.AccessDefault))
 					there, theirs = true, true
 				}
 			}
-			if !kill {
-				put() // between the runs
+			if between {
+				put()
 			}
 			reply, err = machine(h, func(_, subject string, call func() error) error {
 				if subject == "/srv/f/b" {
@@ -236,12 +250,18 @@ func TestClaimsAhead(t *testing.T) {
 			if err != nil || left.Err != nil {
 				t.Fatalf("call %d (killed: %v): leave: %+v, %v", stop+1, kill, left, err)
 			}
-			if theirs && stepstest.Text(t, h, last) != "theirs" {
-				t.Errorf("call %d (killed: %v): leave did not restore %s", stop+1, kill, last)
+			if theirs {
+				fi, err := h.Stat(t.Context(), folder)
+				if stepstest.Text(t, h, last) != text || err != nil || fi.Access != host.AccessDefault {
+					t.Errorf("call %d (killed: %v, put between: %v): leave did not restore %s and %s: %+v, %v",
+						stop+1, kill, between, last, folder, fi, err)
+				}
 			}
-			for _, p := range []string{"/srv/d", "/srv/f/b", last} {
-				if there, err := host.Exists(t.Context(), h, p); err != nil || there && (p != last || !theirs) {
-					t.Errorf("call %d (killed: %v): leave has left %s: %v", stop+1, kill, p, err)
+			for _, p := range []string{"/srv/d", "/srv/f/b", last, folder} {
+				own := !theirs || p != last && p != folder
+				if there, err := host.Exists(t.Context(), h, p); err != nil || there && own {
+					t.Errorf("call %d (killed: %v, put between: %v): leave has left %s: %v",
+						stop+1, kill, between, p, err)
 				}
 			}
 		}

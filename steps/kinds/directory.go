@@ -19,7 +19,7 @@ var directoryKind = steps.Kind{Name: "directory", Place: steps.OnHost, Image: tr
 		Removes:  steps.RemovesItself,
 		Snapshot: steps.SnapshotInline, Holds: holdsPath}},
 	New:   func() any { return &Directory{} },
-	Fresh: func(step any) record.Key { return step.(*Directory).thing("").Key },
+	Fresh: func(step any) record.Ahead { return record.Ahead{Key: step.(*Directory).thing("").Key} },
 	Makes: steps.Makes((*Directory).thing), Render: steps.RendersInto("directories.json")}
 
 // Directory is a directory that exists with the wanted access.

@@ -21,11 +21,11 @@ var fileKind = steps.Kind{Name: "file", Place: steps.OnHost, Image: true,
 		"access":     "\"private\": only the system and administrators; \"program\": executable on Linux",
 		"checked_by": "program and arguments that must accept the content before the file has it; {} is a copy",
 	},
-	Fresh: func(step any) (key record.Key) {
+	Fresh: func(step any) (a record.Ahead) {
 		if f := step.(*File); !f.Absent && len(f.CheckedBy) == 0 {
-			key = f.thing("").Key
+			a = record.Ahead{Key: f.thing("").Key, SHA256: f.digest()}
 		}
-		return key
+		return a
 	},
 	New: func() any { return &File{} }, Credentials: steps.Credentials((*File).credentials),
 	Makes: steps.Makes((*File).thing), Secrets: steps.Secrets((*File).secrets), Render: steps.Renders((*File).rendered),
@@ -125,8 +125,7 @@ func (f *File) diff(have *host.File, os string) steps.Change {
 		return steps.Change{}
 	}
 	if len(c.Touches) > 0 && !steps.HasRef(f.Content) && !f.Sensitive {
-		sum := sha256.Sum256([]byte(f.Content))
-		c.Digests = map[string]string{f.Path: hex.EncodeToString(sum[:])}
+		c.Digests = map[string]string{f.Path: f.digest()}
 	}
 	return c
 }
@@ -155,9 +154,14 @@ func (f *File) contentDiff(have *host.File) steps.Diff {
 		}
 		return d
 	}
-	sum := sha256.Sum256([]byte(f.Content))
 	return steps.Diff{Name: "content", Have: describe(have),
-		Want: fmt.Sprintf("%d bytes, sha256 %s", len(f.Content), hex.EncodeToString(sum[:]))}
+		Want: fmt.Sprintf("%d bytes, sha256 %s", len(f.Content), f.digest())}
+}
+
+// digest is the sha256 of the wanted content, in lower-case hex.
+func (f *File) digest() string {
+	sum := sha256.Sum256([]byte(f.Content))
+	return hex.EncodeToString(sum[:])
 }
 
 func (f *File) Apply(ctx context.Context, h host.Host, e *steps.Env, c steps.Change) (steps.Outcome, error) {

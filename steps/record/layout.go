@@ -21,9 +21,8 @@ type Record struct {
 	// Gates are the gates that a run has seen open, by step id.
 	Gates map[string]Gate `json:"open_gates,omitempty"`
 
-	// Ahead are the claims that were made ahead of their steps. Where there is nothing, a run was killed before the
-	// step.
-	Ahead []Key `json:"ahead,omitempty"`
+	// Ahead are the things that were claimed ahead of their steps, in the order in which a run makes them; see Withdraw.
+	Ahead []Ahead `json:"claimed_ahead,omitempty"`
 
 	// Settings is how records of nodejoin 0.1 hold what Claim.Plans says; it is only read.
 	Settings map[string][]Key `json:"settings,omitempty"`
@@ -61,6 +60,12 @@ type Claim struct {
 	UntilLeave bool `json:"until_leave,omitempty"`
 	// Removing: a run removes it because the plan no longer names it, and has not ended.
 	Removing bool `json:"removing,omitempty"`
+}
+
+// Ahead is a file or folder that was claimed ahead of the step that makes it.
+type Ahead struct {
+	Key    Key    `json:"key"`
+	SHA256 string `json:"sha256,omitempty"` // of the file; "" = a folder
 }
 
 // Start is the last start of a service by nodejoin.

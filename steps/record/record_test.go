@@ -1,7 +1,9 @@
 package record
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"nodejoin/steps/host"
 )
 
 // The text form of a key is parsed to the key again, also of names with colons.
@@ -141,3 +145,21 @@ func TestNewerVersion(t *testing.T) {
 		t.Error("it is read")
 	}
 }
+
+// Claims that were made ahead stay, and are asked about again, while the machine does not answer.
+func TestWithdrawWithoutAnswer(t *testing.T) {
+	made, unknown := File.Of("/srv/made"), File.Of("/srv/unknown")
+	rec := &Record{Claims: map[Key]Claim{made: {}, unknown: {}},
+		Ahead: []Ahead{{Key: made, SHA256: "x"}, {Key: unknown, SHA256: "x"}}}
+	if err := rec.Withdraw(t.Context(), silent{}); !errors.Is(err, errSilent) || len(rec.Claims) != 2 ||
+		len(rec.Ahead) != 2 {
+		t.Errorf("%v, %+v", err, rec)
+	}
+}
+
+var errSilent = errors.New("no answer")
+
+// silent is a machine that does not answer.
+type silent struct{ host.Reader }
+
+func (silent) Stat(context.Context, string) (host.FileInfo, error) { return host.FileInfo{}, errSilent }
