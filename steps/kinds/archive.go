@@ -214,7 +214,7 @@ func (a *Archive) Apply(ctx context.Context, h host.Host, e *steps.Env, _ steps.
 		have: map[string]string{}}
 	err := a.stage(ctx, s)
 	if err == nil {
-		err = s.settle(ctx)
+		err = s.settle(ctx, a.Services)
 	}
 	if err != nil {
 		for _, p := range slices.Sorted(maps.Keys(s.Files)) {

@@ -64,13 +64,13 @@ func (s *staging) flush(ctx context.Context) error {
 	return nil
 }
 
-// settle ends the staging of an archive whose digest holds. Held members that are to replace files are written beside
-// them, so that a full disk is noticed before what runs from them stops.
-func (s *staging) settle(ctx context.Context) error {
+// settle ends the staging of an archive whose digest holds. Held members that replace files, or go where services run
+// that have to stop, are written beside their places, so that a full disk is noticed before anything stops.
+func (s *staging) settle(ctx context.Context, services []string) error {
 	if err := s.claim(ctx); err != nil {
 		return err
 	}
-	flush := false
+	flush, add := false, false
 	for p, want := range s.Files {
 		d, err := s.env.FileDigest(ctx, s.host, p)
 		if err != nil {
@@ -78,6 +78,13 @@ func (s *staging) settle(ctx context.Context) error {
 		}
 		s.have[p] = d
 		flush = flush || d != "" && d != want
+		add = add || d != want
+	}
+	if add && !flush {
+		var err error
+		if flush, err = anyRuns(ctx, s.host, services); err != nil {
+			return err
+		}
 	}
 	if flush {
 		return s.flush(ctx)

@@ -3,8 +3,6 @@ package kinds_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"nodejoin/steps/event"
 	"nodejoin/steps/executor"
 	"nodejoin/steps/host"
-	"nodejoin/steps/host/sandbox"
 	"nodejoin/steps/kinds"
 	"nodejoin/steps/kube"
 	"nodejoin/steps/preflight"
@@ -471,29 +468,6 @@ func TestPreviousStateIsKept(t *testing.T) {
 		if have.Step != w.Step || have.Existed != w.Existed || strings.Join(strings.Fields(string(have.Previous)),
 			"") != string(w.Previous) {
 			t.Errorf("%s: %+v %s", k, have, have.Previous)
-		}
-	}
-}
-
-// A failure of the machine is reported neither as absence nor as a wrong digest.
-func TestDiskFull(t *testing.T) {
-	h, err := sandbox.Open(t.Context(), sandbox.Config{Path: t.TempDir(), Capacity: 1 << 16})
-	stepstest.Must(t, err)
-	big := []byte(strings.Repeat("x", 1<<17))
-	tgz := stepstest.Tarball(t, "x.exe", string(big))
-	art := stepstest.Memory{"http://m/x": big, "http://m/x.tgz": tgz}
-	for _, s := range []steps.Spec{
-		stepstest.Spec("binary", "b",
-			&kinds.Binary{Source: steps.Source{URL: "http://m/x", SHA256: stepstest.Hex256(big)}, Path: `C:\k\x.exe`}),
-		stepstest.Spec("archive", "a",
-			&kinds.Archive{Source: steps.Source{URL: "http://m/x.tgz", SHA256: stepstest.Hex256(tgz)}, To: `C:\k`}),
-	} {
-		r := stepstest.Apply(t, h, art, []steps.Spec{s})
-		if r.Err == nil || r.Err.Code != steps.CodeNoSpace {
-			t.Errorf("%s: %+v", s.Kind, r.Err)
-		}
-		if left, err := h.List(t.Context(), `C:\k`); len(left) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("left behind: %+v, %v", left, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"time"
 
 	"nodejoin/steps"
@@ -119,6 +120,20 @@ func discard(ctx context.Context, h host.Files, paths ...string) {
 			}
 		}
 	}
+}
+
+// anyRuns reports whether one of the services is not stopped.
+func anyRuns(ctx context.Context, r host.Reader, names []string) (bool, error) {
+	for _, n := range names {
+		svc, err := r.Service(ctx, n)
+		if err == nil && svc.State != host.ServiceStopped {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // stopUsers stops the services that run from files about to be replaced.
