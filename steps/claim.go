@@ -66,9 +66,15 @@ func (e *Env) Parents(ctx context.Context, r host.Reader, path string) ([]record
 // it out again where it could not be saved; nil = nothing was noted.
 func (e *Env) snapshot(ctx context.Context, h host.Host, claims []record.New) (forget func(), err error) {
 	var added []record.Key
+	forget = func() {
+		for _, key := range added {
+			delete(e.Record.Snapshot.Items, key)
+		}
+	}
 	for _, c := range claims {
 		ok, err := e.Snapshot(ctx, h, c)
 		if err != nil {
+			forget()
 			return nil, err
 		}
 		if ok {
@@ -78,11 +84,7 @@ func (e *Env) snapshot(ctx context.Context, h host.Host, claims []record.New) (f
 	if len(added) == 0 {
 		return nil, nil
 	}
-	return func() {
-		for _, key := range added {
-			delete(e.Record.Snapshot.Items, key)
-		}
-	}, nil
+	return forget, nil
 }
 
 // Snapshot notes one thing as it is in an open snapshot; false where it is in there

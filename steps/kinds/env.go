@@ -278,27 +278,33 @@ func envNow(ctx context.Context, r host.Reader, e *steps.Env, key record.Key, cl
 	return have[0], nil
 }
 
+// lines are those of the variable in its file; f = nil: there is no file.
+func (m *MachineEnv) lines(ctx context.Context, r host.Reader, os string) (have string, f *host.File, err error) {
+	_, f, err = m.read(ctx, r, os)
+	if f != nil {
+		have = envLines(string(f.Content), m.Name)
+	}
+	return have, f, err
+}
+
 // undoEnv: Detail holds the name of the variable. The earlier state is the value, on
 // Linux whole lines of its file.
 func undoEnv(key record.Key, claim record.Claim) (steps.Undoing, error) {
 	want, err := record.Previous[string](claim)
 	m := &MachineEnv{Name: claim.Detail, File: key.EnvPath(claim.Detail)}
-	lines := func(ctx context.Context, r host.Reader, e *steps.Env) (have string, f *host.File, err error) {
-		_, f, err = m.read(ctx, r, e.Facts.OS)
-		if f != nil {
-			have = envLines(string(f.Content), m.Name)
-		}
-		return have, f, err
-	}
 	return steps.Undoing{
 		Check: func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
 			var differs bool
 			if m.File != "" {
-				have, _, err := lines(ctx, r, e)
+				have, _, err := m.lines(ctx, r, e.Facts.OS)
 				if err != nil {
 					return steps.Change{}, "", err
 				}
-				differs = have != want
+				temps, err := tempsOf(ctx, r, m.File)
+				if err != nil {
+					return steps.Change{}, "", err
+				}
+				differs = have != want || len(temps) > 0
 			} else {
 				have, _, err := m.read(ctx, r, e.Facts.OS)
 				if err != nil {
@@ -317,8 +323,11 @@ func undoEnv(key record.Key, claim record.Claim) (steps.Undoing, error) {
 		Apply: func(ctx context.Context, h host.Host, e *steps.Env) error {
 			switch {
 			case m.File != "":
-				_, f, err := lines(ctx, h, e)
-				if err != nil {
+				if err := removeTemps(ctx, h, m.File); err != nil {
+					return err
+				}
+				have, f, err := m.lines(ctx, h, e.Facts.OS)
+				if err != nil || have == want {
 					return err
 				}
 				if f == nil {

@@ -125,10 +125,11 @@ type fileUndo struct {
 }
 
 func (u fileUndo) check(ctx context.Context, r host.Reader, e *steps.Env) (c steps.Change, left string, err error) {
-	temp, err := host.Exists(ctx, r, host.TempName(u.path))
+	temps, err := tempsOf(ctx, r, u.path)
 	if err != nil {
 		return steps.Change{}, "", err
 	}
+	temp := len(temps) > 0
 	fi, err := r.Stat(ctx, u.path)
 	there := err == nil
 	switch {
@@ -142,6 +143,31 @@ func (u fileUndo) check(ctx context.Context, r host.Reader, e *steps.Env) (c ste
 		return steps.Change{Action: steps.ActionDelete}, "", nil
 	}
 	return steps.Change{}, "", nil
+}
+
+// tempsOf are what interrupted writes left beside a file: of the file, or of one that was to be renamed to it.
+func tempsOf(ctx context.Context, r host.Reader, path string) (there []string, err error) {
+	temp := host.TempName(path)
+	for _, p := range []string{temp, host.TempName(temp)} {
+		ok, err := host.Exists(ctx, r, p)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			there = append(there, p)
+		}
+	}
+	return there, nil
+}
+
+func removeTemps(ctx context.Context, h host.Host, path string) error {
+	temps, err := tempsOf(ctx, h, path)
+	for _, p := range temps {
+		if err == nil {
+			err = h.Remove(ctx, p)
+		}
+	}
+	return err
 }
 
 // checkRestored is check for a file that was there before nodejoin.
@@ -166,11 +192,7 @@ func (u fileUndo) checkRestored(ctx context.Context, r host.Reader, e *steps.Env
 }
 
 func (u fileUndo) apply(ctx context.Context, h host.Host, e *steps.Env) error {
-	temp, err := host.Exists(ctx, h, host.TempName(u.path))
-	if err == nil && temp {
-		err = h.Remove(ctx, host.TempName(u.path))
-	}
-	if err != nil {
+	if err := removeTemps(ctx, h, u.path); err != nil {
 		return err
 	}
 	if !u.existed {

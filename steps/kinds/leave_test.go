@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -265,7 +266,7 @@ func TestLeaveInterrupted(t *testing.T) {
 	}
 }
 
-// A machine can leave after an apply that was interrupted anywhere.
+// A machine can leave after an apply that was interrupted anywhere, also within the write of a file.
 func TestLeaveAfterInterruptedApply(t *testing.T) {
 	all, art := scenarios(t)
 	for _, s := range all {
@@ -282,10 +283,13 @@ func TestLeaveAfterInterruptedApply(t *testing.T) {
 				}
 				before := m.snapshot(t)
 				calls := 0
-				killed := ""
+				killed, written := "", ""
 				applyUntil := host.Intercept(m, func(op, subject string) error {
 					if calls++; calls > n {
 						killed = op + " " + subject
+						if calls == n+1 && op == "write file" {
+							written = subject
+						}
 						return errKilled
 					}
 					return nil
@@ -293,6 +297,9 @@ func TestLeaveAfterInterruptedApply(t *testing.T) {
 				if reply := stepstest.Apply(t, applyUntil, art, s.list); len(reply.Changed) > 0 ||
 					reply.Failed != "" && changedEnv(m, t, before) {
 					comesBackAs(before)
+				}
+				if written != "" {
+					stepstest.Put(t, m, host.TempName(written), "a part of it")
 				}
 				stepstest.Must(t, left(t, m))
 				if d := cmp.Diff(before, m.snapshot(t)); d != "" {
@@ -437,7 +444,8 @@ func TestLeaveTrustedByOthers(t *testing.T) {
 	}
 }
 
-// A claim that no kind can undo is refused before anything is changed.
+// A claim that no kind can undo is refused before anything is changed. One whose state cannot be read leaves nothing
+// in the snapshot.
 func TestClaimWithoutUndo(t *testing.T) {
 	m := newMachine(t, "windows")
 	f, err := m.Facts(context.Background())
@@ -448,5 +456,19 @@ func TestClaimWithoutUndo(t *testing.T) {
 	if err := e.Claim(t.Context(), m, record.New{Key: record.Prefix("unheard_of").Of("x")}); err == nil ||
 		!strings.Contains(err.Error(), "unheard_of:x") {
 		t.Errorf("%v, want a refusal", err)
+	}
+	unreadable := errors.New("unreadable")
+	undo := e.Undos[record.File]
+	undo.State = func(_ context.Context, _ host.Reader, _ *steps.Env, name string) (any, error) {
+		if name == `C:\b` {
+			return nil, unreadable
+		}
+		return nil, nil
+	}
+	e.Undos[record.File] = undo
+	rec.Begin(nil, time.Now())
+	err = e.Claim(t.Context(), m, record.New{Key: record.File.Of(`C:\a`)}, record.New{Key: record.File.Of(`C:\b`)})
+	if !errors.Is(err, unreadable) || len(rec.Snapshot.Items) > 0 {
+		t.Errorf("%v, the snapshot holds %v", err, rec.Snapshot.Items)
 	}
 }

@@ -299,14 +299,19 @@ func undoSourceVIP(key record.Key, claim record.Claim) (steps.Undoing, error) {
 		}
 		dir, ok := e.Record.Lookup(record.Directory.Of(store))
 		storeCreated := ok && !dir.Existed // also once the folder itself has been undone
-		if last := host.Join(e.Facts.OS, store, lastReserved); err == nil && others == 0 && storeCreated {
-			if _, err := r.Stat(ctx, last); err == nil {
-				paths = append(paths, last)
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
+		if err != nil || others > 0 || !storeCreated {
+			return paths, err
 		}
-		return paths, err
+		last := host.Join(e.Facts.OS, store, lastReserved)
+		there, err := host.Exists(ctx, r, last)
+		if there {
+			paths = append(paths, last)
+		}
+		if err != nil {
+			return nil, err
+		}
+		temps, err := tempsOf(ctx, r, last)
+		return append(paths, temps...), err
 	}
 	return steps.Undoing{
 		Check: func(ctx context.Context, r host.Reader, e *steps.Env) (steps.Change, string, error) {
