@@ -89,6 +89,6 @@ type WriteOptions struct {
 	// *DigestError.
 	SHA256 string
 	// Followed: the caller changes another file of the folder next. Linux: that change has the name of this one written
-	// to the disk, too.
+	// to the disk, too; where there is no such change, the file may be lost with the power.
 	Followed bool
 }
