@@ -193,15 +193,17 @@ func TestBecome(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// The machine's programs must not inherit the variable from this process.
+			m.Handler = func(s gssh.Session) {
+				m.sessions.Add(1)
+				defer m.sessions.Done()
+				sshtest.RunLine(s, m.home, "unset TEST_BECOME; "+s.RawCommand())
+			}
 			conn, err := DialSSH(t.Context(), config, agents)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			// The machine's programs must not inherit the variable from this process.
-			if err := os.Unsetenv("TEST_BECOME"); err != nil {
-				t.Fatal(err)
-			}
 			reply, err := Do(t.Context(), conn, wire.Apply, directories(dir, 3), func(event.Event) {})
 			if c.reason == "" && (err != nil || len(reply.Changed) != 3) {
 				t.Fatalf("%+v, %v", reply, err)
