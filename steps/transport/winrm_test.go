@@ -139,12 +139,25 @@ func TestWinRMCut(t *testing.T) {
 	p := sshtest.NewProxy(t, m.Addr, 0)
 	c := m.config(p.Addr)
 	conn := m.dial(t, c)
-	slow := slowStep(m.drive)
+	slow, over := slowStep(m.drive), make(chan struct{})
 	_, err := Do(t.Context(), conn, wire.Apply, slow, func(e event.Event) {
 		if _, ok := e.(event.StepStarted); ok {
 			p.Cut()
+			go func() { // a request that had not begun takes another connection
+				again := time.NewTicker(time.Second)
+				defer again.Stop()
+				for {
+					select {
+					case <-over:
+						return
+					case <-again.C:
+						p.Cut()
+					}
+				}
+			}()
 		}
 	})
+	close(over)
 	if !errors.Is(err, ErrDropped) {
 		t.Fatalf("%v, want ErrDropped", err)
 	}
