@@ -200,9 +200,11 @@ func (a agentFile) sent(b *Become) string {
 		run = a.become(b) + "; " + notThere
 	}
 	// read of a POSIX shell takes no byte after the line from a pipe (POSIX.1-2017, XCU read).
+	// dd takes no byte more either, if it has fullblock; else it ends at once and read goes on.
 	return fmt.Sprintf(`command -v zstd >/dev/null 2>&1 && echo %s || echo %s; n=; while read -r w n f; do `+
-		`[ "$w" = %s ] && break; n=; done; [ "$n" ] || exit 127; (%s) && %s`,
-		wire.NoAgentZstd, wire.NoAgent, wire.PackedFollows, a.unpack(), run)
+		`[ "$w" = %s ] && break; [ "$f" = %s ] && dd bs=$n count=1 iflag=fullblock >/dev/null 2>&1; n=; done; `+
+		`[ "$n" ] || exit 127; (%s) && %s`,
+		wire.NoAgentZstd, wire.NoAgent, wire.PackedFollows, wire.AnnouncementEnd, a.unpack(), run)
 }
 
 // unpack is a script that reads n bytes, the packed agent of the form f, and puts the agent in its place, with all
@@ -213,13 +215,16 @@ func (a agentFile) unpack() string {
 	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
 	// have it. Programs are what it costs, so it starts few. What comes is put into a file first, as fast as it comes:
 	// OpenSSH copies all that it holds back with each packet, as its buffer grows by 256 bytes. And tar starts one
-	// program less for a file. busybox's head may read, and so lose, what comes after the archive: before the hello,
-	// that is at most a ping. set -C: who could write into the folder until now may have put a link there.
+	// program less for a file. dd empties a pipe at once, head 8 KiB of it; a dd without count_bytes and fullblock (GNU
+	// coreutils 8.16) reads nothing. busybox's head may read, and so lose, what comes after the archive: before the
+	// hello, that is at most a ping. set -C: who could write into the folder until now may have put a link there.
 	return fmt.Sprintf(`umask 077; set -C; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
 		`else mkdir -m 700 $d && continue; fi; [ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[4]s*%[5]s" -mmin +%[6]d -prune -exec rm -rf {} + 2>/dev/null; `+
-		`head -c $n >%[3]s.p%[5]s && if [ $f = %[8]s ]; then zstd -dcq %[3]s.p%[5]s; else tar -xzOf %[3]s.p%[5]s; fi `+
+		`echo %[9]s; { dd bs=64k count=$n iflag=count_bytes,fullblock 2>/dev/null || `+
+		`{ [ ! -s %[3]s.p%[5]s ] && head -c $n; }; } >%[3]s.p%[5]s && if [ $f = %[8]s ]; then zstd -dcq %[3]s.p%[5]s; else tar -xzOf %[3]s.p%[5]s; fi `+
 		`>%[3]s%[5]s && [ -s %[3]s%[5]s ] && chmod 700 %[3]s%[5]s && mv -f %[3]s%[5]s %[2]s/%[7]s; r=$?; `+
 		`rm -f %[3]s.p%[5]s %[3]s%[5]s; exit $r`,
-		path.Dir(dir), dir, temp, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name, agentbin.Zstd)
+		path.Dir(dir), dir, temp, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), name, agentbin.Zstd,
+		wire.PackedTaken)
 }

@@ -8,7 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"nodejoin/steps/agentbin"
 	"nodejoin/steps/transport/wire"
@@ -51,6 +54,60 @@ func TestUnpackInOrder(t *testing.T) {
 		t.Errorf("where the link leads there is %v, %v", list, err)
 	}
 }
+
+// TestAnnounced: a shell that waits for the agent has dd skip the long line of the first request, and no other line. A
+// dd without fullblock skips nothing, and read takes the line.
+func TestAnnounced(t *testing.T) {
+	p, err := packedSelf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dd, err := exec.LookPath("dd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, does := range map[string]string{"dd": "exec " + dd + ` "$@"`, "a dd without flags": "exit 1"} {
+		t.Run(name, func(t *testing.T) {
+			home, bin := t.TempDir(), t.TempDir()
+			a := newAgentFile(Target{OS: "linux", DataDir: t.TempDir()}, "", p.digest)
+			log := filepath.Join(bin, "log")
+			shim := writeText(t, filepath.Join(bin, "dd"), "#!/bin/sh\necho \"$*\" >>"+log+"\n"+does+"\n")
+			if err := os.Chmod(shim, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			var sent sentBytes
+			w := &process{Channel: &sent, announce: true}
+			long := strings.Repeat("a 1 ]} ", announceFrom) + "\n"
+			for _, line := range []string{long, "short\n", long} {
+				if n, err := w.Write([]byte(line)); n != len(line) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			_, _ = fmt.Fprintf(&sent, "%s %d %s\n%s", wire.PackedFollows, len(p.tgz), agentbin.TGZ, p.tgz)
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", a.sent(nil))
+			cmd.Dir, cmd.Stdin = home, &sent.Buffer
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if list, err := agentsIn(home); err != nil || len(list) != 1 {
+				t.Errorf("%v, %v: want the agent", list, err)
+			}
+			ran, _ := os.ReadFile(log)
+			if skips := strings.Count(string(ran), " count=1 "); skips != 1 ||
+				!strings.Contains(string(ran), fmt.Sprintf("bs=%d count=1 ", len(long))) {
+				t.Errorf("dd ran with\n%s\nwant it to skip %d bytes once; %v\n%s", ran, len(long), err, out)
+			}
+		})
+	}
+}
+
+// sentBytes is a channel that keeps what is written.
+type sentBytes struct {
+	ssh.Channel
+	bytes.Buffer
+}
+
+func (s *sentBytes) Write(b []byte) (int, error) { return s.Buffer.Write(b) }
+func (s *sentBytes) Read(b []byte) (int, error)  { return s.Buffer.Read(b) }
 
 // TestUnpackThroughNoLink: who could write into the folder until it was closed, and has read the name of the file that
 // is about to be written, gets nothing written through a link of that name.

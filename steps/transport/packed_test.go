@@ -94,18 +94,27 @@ func toolsOf(t *testing.T, names ...string) string {
 func TestPackedAgent(t *testing.T) {
 	// As busybox has it (coreutils/head.c): what comes at once after the bytes is lost.
 	ahead := `/usr/bin/head -c "$2"; timeout 0.3 dd bs=4096 count=1 of=/dev/null 2>/dev/null; exit 0`
+	// As one without its flags has it (coreutils/dd.c of busybox): it ends before it reads.
+	plainDD := toolsOf(t)
+	shim := writeText(t, filepath.Join(plainDD, "dd"), "#!/bin/sh\ncase $* in *iflag*) exit 1;; esac\n"+
+		"exec /usr/bin/dd \"$@\"\n")
+	if err := os.Chmod(shim, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	usual := []string{"chmod", "dd", "find", "gzip", "head", "mkdir", "mv", "rm", "sh", "tar", "timeout"}
 	for name, c := range map[string]struct {
 		zstd          bool
 		program, does string
 		sftp          bool
+		plainDD       bool
 	}{
-		"zstd": {zstd: true}, "no zstd": {}, "a head that reads ahead": {true, "head", ahead, false},
-		"a zstd that does nothing": {true, "zstd", "exit 0", true},
-		"a zstd of another format": {true, "zstd", "echo zstd: unsupported format >&2; exit 1", true},
-		"no tar":                   {false, "tar", "exit 127", true},
-		"a tar that does nothing":  {false, "tar", "exit 0", true},
-		"a tar of another file":    {false, "tar", "echo short > ${4:-/dev/stdout}${4:+/agent}", true}} {
+		"zstd": {zstd: true}, "no zstd": {}, "a head that reads ahead": {true, "head", ahead, false, true},
+		"a dd without flags":       {zstd: true, plainDD: true},
+		"a zstd that does nothing": {true, "zstd", "exit 0", true, false},
+		"a zstd of another format": {true, "zstd", "echo zstd: unsupported format >&2; exit 1", true, false},
+		"no tar":                   {false, "tar", "exit 127", true, false},
+		"a tar that does nothing":  {false, "tar", "exit 0", true, true},
+		"a tar of another file":    {false, "tar", "echo short > ${4:-/dev/stdout}${4:+/agent}", true, false}} {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
@@ -120,6 +129,9 @@ func TestPackedAgent(t *testing.T) {
 					t.Fatal(err)
 				}
 				path = dir + ":" + path
+			}
+			if c.plainDD {
+				path = plainDD + ":" + path
 			}
 			local, digest := packedIn(t, t.TempDir(), "linux")
 			if c.program == "tar" { // it was packed for tar by an earlier run

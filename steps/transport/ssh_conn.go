@@ -19,7 +19,14 @@ type sshConn struct {
 	sftp *sftp.Client    // opened when first needed
 }
 
-func (s *sshConn) open(line string) (program, error) { return start(s.way.last(), line) }
+func (s *sshConn) open(line string) (program, error) {
+	p, err := start(s.way.last(), line)
+	if err != nil {
+		return nil, err
+	}
+	p.announce = s.cfg.OS == "linux" && !s.file.placed
+	return p, nil
+}
 
 func (s *sshConn) blame(err error) error {
 	return s.way.blame(s.life, s.work.Go, err, len(s.way.clients)-1)

@@ -20,6 +20,7 @@ type way struct {
 	name    string   // "Administrator@10.0.0.21:22"
 	user    string   // of the last
 	target  string   // address and port of the last, as they were written
+	near    bool     // a round trip to the last takes less than paceNear
 }
 
 func (w *way) last() *ssh.Client { return w.clients[len(w.clients)-1] }
@@ -191,10 +192,12 @@ func (w *way) connect(ctx context.Context, h hop) (net.Conn, error) {
 }
 
 func (w *way) handshake(ctx context.Context, h hop, keys *hostKeys, l *login) (*ssh.Client, error) {
+	begun := time.Now()
 	conn, err := w.connect(ctx, h)
 	if err != nil {
 		return nil, unreachable(ctx, h, err)
 	}
+	connecting := time.Since(begun)
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	sc, channels, requests, err := ssh.NewClientConn(conn, h.addr(), &ssh.ClientConfig{
 		User: h.user, Auth: l.methods, AuthCallback: l.next,
@@ -206,6 +209,7 @@ func (w *way) handshake(ctx context.Context, h hop, keys *hostKeys, l *login) (*
 		return nil, unreachable(ctx, h, context.Cause(ctx))
 	}
 	if err == nil {
+		w.near = roundTrip(conn, connecting) < paceNear
 		return ssh.NewClient(sc, channels, requests), nil
 	}
 	_ = conn.Close()

@@ -5,12 +5,34 @@ import (
 	"io"
 
 	"golang.org/x/crypto/ssh"
+
+	"nodejoin/steps/transport/wire"
 )
 
 // process is a program that was started on the machine.
 type process struct {
 	ssh.Channel
 	outcome // done when the channel's requests have ended, and standard error is read
+	// announce: the first line that is written may come to a shell that waits for the agent.
+	announce bool
+}
+
+// A line is announced from announceFrom bytes on, where reading it byte by byte takes longer than to start the program
+// that skips it, and up to announceTo, as that takes memory of its length.
+const (
+	announceFrom = 4 << 10
+	announceTo   = 8 << 20
+)
+
+// Write writes whole lines until the agent has spoken.
+func (p *process) Write(b []byte) (int, error) {
+	if p.announce && len(b) >= announceFrom && len(b) <= announceTo {
+		if _, err := fmt.Fprintln(p.Channel, wire.Announcement(len(b))); err != nil {
+			return 0, err
+		}
+	}
+	p.announce = false
+	return p.Channel.Write(b)
 }
 
 // start runs a command line. It asks for no confirmation, which would cost a round

@@ -7,34 +7,43 @@ import (
 	"time"
 )
 
-// TestPaced: a server nearby holds little back, also while it is busy; a far one, and one that does not reply, get all
-// at once.
+// TestPaced: a machine nearby holds little back, also while it is busy and until the program reads; a far one gets all
+// at once when the program reads, and so does one that does not reply.
 func TestPaced(t *testing.T) {
 	const total, part = 4 << 20, 32 << 10
 	for name, c := range map[string]struct {
-		reply []time.Duration // the last one is that of all that follow
-		most  int             // bytes for which there is no reply yet
-		takes time.Duration   // beyond the replies, at most
+		near         bool
+		taken, reply time.Duration
+		most         int           // bytes for which there is no reply yet
+		takes        time.Duration // at most
 	}{
-		"near": {reply: []time.Duration{time.Millisecond}, most: paceEvery, takes: 64 * time.Millisecond},
-		"near, and busy": {reply: []time.Duration{time.Millisecond, 50 * time.Millisecond}, most: paceEvery,
-			takes: 64 * 50 * time.Millisecond},
-		"far":      {reply: []time.Duration{50 * time.Millisecond}, most: total, takes: paceTries * paceNear},
-		"no reply": {reply: []time.Duration{time.Hour}, most: total, takes: paceTries * paceNear},
+		"near":             {true, 0, time.Millisecond, paceEvery, 64 * time.Millisecond},
+		"near, and busy":   {true, 0, 50 * time.Millisecond, paceEvery, 64 * 50 * time.Millisecond},
+		"near, reads late": {true, 900 * time.Millisecond, time.Millisecond, paceEvery, time.Second},
+		"far":              {false, 50 * time.Millisecond, 50 * time.Millisecond, total, 50 * time.Millisecond},
+		"no reply":         {true, 0, time.Hour, total, paceTries * paceWait},
+		"nothing is read":  {true, time.Hour, time.Hour, total, paceTries * paceWait},
+		"far, not read":    {false, time.Hour, time.Hour, total, paceTries * paceWait},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				written, replied, asked := 0, 0, 0
-				p := &paced{Writer: io.Discard, begin: func(f func()) { go f() }, ask: func() {
+				taken, first := make(chan struct{}), 0
+				time.AfterFunc(c.taken, func() {
+					replied = first
+					close(taken)
+				})
+				p := &paced{Writer: io.Discard, near: c.near, taken: taken, begin: func(f func()) { go f() }, ask: func() {
 					at := written
-					d := c.reply[min(asked, len(c.reply)-1)]
 					asked++
-					time.Sleep(d)
+					time.Sleep(c.reply)
 					replied = at
 				}}
 				begun := time.Now()
 				for written < total {
-					written += part
+					if written += part; written <= paceEvery {
+						first = written
+					}
 					if held := written - replied; held > c.most+part {
 						t.Fatalf("%d bytes are held back", held)
 					}
@@ -45,6 +54,9 @@ func TestPaced(t *testing.T) {
 				}
 				if took := time.Since(begun); took > c.takes {
 					t.Errorf("it took %s, want at most %s", took, c.takes)
+				}
+				if !c.near && asked > 0 {
+					t.Errorf("a far machine was asked for %d replies", asked)
 				}
 				time.Sleep(2 * time.Hour) // the last reply
 			})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"nodejoin/steps/agentbin"
 	"nodejoin/steps/transport/wire"
@@ -46,7 +47,12 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	m := &meter{ctx: ctx, r: f, total: size, alive: alive}
-	n, err := io.Copy(&paced{Writer: p, begin: s.work.Go, ask: func() {
+	taken := make(chan struct{})
+	s.work.Go(func() {
+		defer close(taken)
+		said(p, wire.PackedTaken)
+	})
+	n, err := io.Copy(&paced{Writer: p, begin: s.work.Go, near: s.way.near, taken: taken, ask: func() {
 		_, _, _ = s.way.last().SendRequest(keepAliveRequest, true, nil) // any answer is one
 	}}, m)
 	if m.err == nil && err == nil && n != size {
@@ -56,9 +62,24 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		_ = p.Close()
 		return false, m.err
 	}
+	<-taken // the watch bounds it
 	// A machine that did not take all of it has refused it, or the connection is lost. ready sees both.
 	s.started(p, s.password)
 	return true, nil
+}
+
+// said reads until the line was read, or nothing more comes.
+func said(r io.Reader, line string) {
+	want, have := line+"\n", ""
+	for b := make([]byte, 1); have != want; {
+		if n, err := r.Read(b); n == 0 && err != nil {
+			return
+		} else if n > 0 {
+			if have += string(b[:n]); !strings.HasPrefix(want, have) {
+				have = ""
+			}
+		}
+	}
 }
 
 // waits reports whether a shell of the machine waits for the agent. It starts one where what was there in the agent's

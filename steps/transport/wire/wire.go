@@ -6,7 +6,11 @@
 // the notifications of the controller (cancel, ping, bye) may come in between.
 package wire
 
-import "nodejoin/steps"
+import (
+	"fmt"
+
+	"nodejoin/steps"
+)
 
 // Protocol is the version of the messages. The controller pushes the agent that
 // it was built with, so both sides are always of one version; it is sent for logs.
@@ -61,12 +65,23 @@ type Hello struct {
 
 // NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows, the
 // number of bytes of the packed agent and the end of its file's name (agentbin.TGZ or, if the line was NoAgentZstd,
-// agentbin.Zstd), then these bytes. It ignores lines before that.
+// agentbin.Zstd), then these bytes. It ignores lines before that, and says PackedTaken when it begins to take the bytes.
 const (
 	NoAgent       = "nodejoin-agent is absent"
 	NoAgentZstd   = "nodejoin-agent is absent, zstd is there"
 	PackedFollows = "nodejoin-agent-follows"
+	PackedTaken   = "nodejoin-agent is taken"
 )
+
+// Announcement is a message that says the length of the line that follows it, in bytes with its end. The agent takes it
+// for NotePing. A shell reads lines byte by byte, and skips at once one that is announced: it sees the number as the
+// second of three words, of which the third is AnnouncementEnd.
+func Announcement(length int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":[ %d %s`, NotePing, length, AnnouncementEnd)
+}
+
+// AnnouncementEnd is the last word of an Announcement.
+const AnnouncementEnd = "]}"
 
 // Blob names an artifact of the controller by digest.
 type Blob struct {
