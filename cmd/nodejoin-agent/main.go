@@ -100,6 +100,7 @@ func outside(data string) int {
 
 // serve keeps standard output for messages: what else is printed goes to standard error.
 func serve(args []string, inside string) error {
+	collectLater()
 	out := os.Stdout
 	os.Stdout = os.Stderr
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -35,6 +35,22 @@ func fail(err error) {
 	os.Exit(1)
 }
 
+// compiling is the flags of the compiler. Without inlining an agent is a seventh smaller. That of Linux inlines in the
+// packages where a run spends its time: it is 2 % larger, and a cold run takes a fifth less of the machine's processor.
+// Windows runs take as long as what they start and wait for.
+func compiling(goos string) []string {
+	flags := []string{"all=-l"}
+	if goos != "linux" {
+		return flags
+	}
+	for _, p := range []string{"bufio", "bytes", "context", "encoding/json", "fmt", "internal/...", "io", "os",
+		"path/filepath", "reflect", "runtime", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "syscall",
+		"time", "unicode/utf8", "github.com/klauspost/compress/..."} {
+		flags = append(flags, p+"=")
+	}
+	return flags
+}
+
 // agent builds and packs the agent of a target.
 func agent(out, target, tags string) error {
 	goos, arch, _ := strings.Cut(target, "/")
@@ -42,9 +58,11 @@ func agent(out, target, tags string) error {
 		return err
 	}
 	built := filepath.Join(out, "agent")
-	// Without inlining it is a seventh smaller, and none of its work is bound by the processor.
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags", "all=-l", "-ldflags", "-s -w",
-		"-tags", tags, "-o", built, "nodejoin/cmd/nodejoin-agent")
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", tags, "-o", built}
+	for _, flags := range compiling(goos) {
+		args = append(args, "-gcflags", flags)
+	}
+	cmd := exec.Command("go", append(args, "nodejoin/cmd/nodejoin-agent")...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
