@@ -25,12 +25,13 @@ import (
 	"nodejoin/steps/transport/wire"
 )
 
-const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST]]
+const usage = `usage: nodejoin-agent serve DATA [USER [DIGEST [PACKED SUM]]]
                                          answer nodejoin over standard input and output;
                                          DATA is nodejoin's folder, and on a second line the adapter
                                          whose address counts, in hex; USER is the id of the user
                                          in whose folder this program is, if that is not who runs it;
-                                         with the sha256 of this file, make the folder private first
+                                         with the sha256 of this file, make the folder private first;
+                                         PACKED is what this file was unpacked from, and SUM its sha256
        nodejoin-agent outside DATA       serve outside the job of the WinRM shell that this runs in
        nodejoin-agent become METHOD DATA [password]
                                          serve with root's rights, by sudo or doas
@@ -51,7 +52,7 @@ func run(args []string) int {
 		return 3
 	}
 	switch {
-	case args[0] == "serve" && len(args) >= 2 && len(args) <= 4:
+	case args[0] == "serve" && len(args) >= 2 && len(args) <= 6 && len(args) != 5:
 		return fail(serve(args[1:], ""))
 	case args[0] == "outside" && len(args) == 2:
 		return outside(args[1])
@@ -120,11 +121,14 @@ func serve(args []string, inside string) error {
 			return fmt.Errorf("serve: %q is not an id of a user", args[1])
 		}
 	}
-	secure := ""
+	var sent agent.Sent
 	if len(args) > 2 {
-		secure = args[2]
+		sent.Digest = args[2]
 	}
-	digest, err := agent.Digest(program, owner)
+	if len(args) > 4 {
+		sent.Packed, sent.Sum = args[3], args[4]
+	}
+	digest, err := agent.Digest(program, owner, sent)
 	if err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func serve(args []string, inside string) error {
 	store := artifact.New(artifact.Options{BlobDir: agent.BlobDir(runtime.GOOS, dataDir), MachineEnv: h.MachineEnv})
 	err = agent.Serve(ctx, os.Stdin, out, agent.Options{
 		Host: host.OnInterface(crashing(h, dataDir), adapter), Artifacts: store,
-		DataDir: dataDir, Program: program, Owner: owner, Secure: secure,
+		DataDir: dataDir, Program: program, Owner: owner, Secure: sent.Digest,
 		Hello: wire.Hello{Protocol: wire.Protocol, Version: version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 			Digest: digest, Inside: inside}})
 	if errors.Is(err, context.Canceled) {

@@ -222,3 +222,25 @@ func holdsAgent(file, form, digest string) bool {
 	_, err = io.Copy(sum, agent)
 	return err == nil && hex.EncodeToString(sum.Sum(nil)) == digest
 }
+
+// packedSums are the digests of packed agents that this process has read, by path.
+var packedSums sync.Map // string -> func() (string, error)
+
+// PackedDigest is the sha256, in lower-case hex, of a packed agent in the cache, whose content does not change.
+func PackedDigest(path string) (string, error) {
+	read, _ := packedSums.LoadOrStore(path, sync.OnceValues(func() (string, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = f.Close() }()
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		return hex.EncodeToString(sum.Sum(nil)), err
+	}))
+	sum, err := read.(func() (string, error))()
+	if err != nil {
+		packedSums.Delete(path)
+	}
+	return sum, err
+}

@@ -97,15 +97,18 @@ func serveTestAgent(args []string) error {
 			return err
 		}
 	}
-	digest, err := agent.Digest(exe, owner)
+	var sent agent.Sent
+	if len(args) > 2 {
+		sent.Digest = args[2]
+	}
+	if len(args) > 4 {
+		sent.Packed, sent.Sum = args[3], args[4]
+	}
+	digest, err := agent.Digest(exe, owner, sent)
 	if err != nil {
 		return err
 	}
-	secure := ""
-	if len(args) > 2 {
-		secure = args[2]
-	}
-	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner, Secure: secure,
+	return agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Owner: owner, Secure: sent.Digest,
 		Host: newFileHost(dir), DataDir: dir, Program: exe,
 		Artifacts: store.New(store.Options{BlobDir: agent.BlobDir("linux", dir)}),
 		Hello: wire.Hello{Protocol: wire.Protocol, OS: "linux", Arch: runtime.GOARCH, Digest: digest,

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -83,7 +84,8 @@ func TestAnnounced(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			_, _ = fmt.Fprintf(&sent, "%s %d %s\n%s", wire.PackedFollows, len(p.tgz), agentbin.TGZ, p.tgz)
+			_, _ = fmt.Fprintf(&sent, "%s %d %s %x\n%s", wire.PackedFollows, len(p.tgz), agentbin.TGZ, sha256.Sum256(p.tgz),
+				p.tgz)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", a.sent(nil))
 			cmd.Dir, cmd.Stdin = home, &sent.Buffer
 			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))

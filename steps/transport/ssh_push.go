@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,9 +46,8 @@ func (s *sshConn) put(ctx context.Context, c *sftp.Client, dest string, size int
 	if err := s.makeFolder(c, path.Dir(dest)); err != nil {
 		return err
 	}
-	// Its own name: two controllers may push at the same time.
-	temp := dest + "." + strings.ToLower(rand.Text()[:8]) + wire.Leftover
-	sweep(c, path.Dir(dest))
+	temp := sftpPath(s.cfg.OS, s.file.temp) + wire.Leftover
+	sweep(c, path.Dir(dest), path.Base(s.file.packed()))
 	unpacked, err := s.pushPacked(ctx, c, temp, size, alive)
 	if err != nil {
 		return err
@@ -110,15 +108,15 @@ func (s *sshConn) noRoom(c *sftp.Client, dir string, need int64, err error) erro
 		Remedy: "make room on that disk of the machine, then run the same command again"}
 }
 
-// sweep removes what interrupted pushes left. Its failures do not matter.
-func sweep(c *sftp.Client, dir string) {
+// sweep removes what interrupted pushes left, and the file of this name. Its failures do not matter.
+func sweep(c *sftp.Client, dir, own string) {
 	list, err := c.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, fi := range list {
 		if strings.HasPrefix(fi.Name(), wire.AgentPrefix) && strings.HasSuffix(fi.Name(), wire.Leftover) &&
-			time.Since(fi.ModTime()) > leftoverAge {
+			(fi.Name() == own || time.Since(fi.ModTime()) > leftoverAge) {
 			discard(c, path.Join(dir, fi.Name()))
 		}
 	}

@@ -43,7 +43,11 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	defer rest()
 	stop := context.AfterFunc(ctx, func() { s.lose(context.Cause(ctx)) })
 	defer stop()
-	if _, err = fmt.Fprintf(p, "%s %d %s\n", wire.PackedFollows, size, form); err != nil {
+	sum, err := agentbin.PackedDigest(f.Name())
+	if err != nil {
+		return false, ofController(err)
+	}
+	if _, err = fmt.Fprintf(p, "%s %d %s %s\n", wire.PackedFollows, size, form, sum); err != nil {
 		return false, err
 	}
 	m := &meter{ctx: ctx, r: f, total: size, alive: alive}

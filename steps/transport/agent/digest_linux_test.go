@@ -39,7 +39,7 @@ func TestDigestNoted(t *testing.T) {
 		if _, changed := programState(program); !changed.IsZero() {
 			time.Sleep(time.Until(changed.Add(2 * tick))) // what was changed just now is not noted
 		}
-		if have, err := Digest(program, 0); err != nil || have != want {
+		if have, err := Digest(program, 0, Sent{}); err != nil || have != want {
 			t.Errorf("%s: %s, %v, want %s", what, have, err, want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestDigestNoted(t *testing.T) {
 	}
 
 	write(program, content)
-	if digest, err := Digest(program, 0); err != nil || digest != of(content) {
+	if digest, err := Digest(program, 0, Sent{}); err != nil || digest != of(content) {
 		t.Errorf("just written: %s, %v", digest, err)
 	}
 	if _, err := os.Lstat(note); err == nil && time.Since(written(t, program)) < tick {
@@ -128,7 +128,7 @@ func TestDigestNoted(t *testing.T) {
 	must(os.RemoveAll(note))
 
 	// Root notes nothing beside the program of another user, and believes no note there.
-	if have, err := Digest(program, 1000); err != nil || have != of(content) {
+	if have, err := Digest(program, 1000, Sent{}); err != nil || have != of(content) {
 		t.Errorf("another owner: %s, %v", have, err)
 	}
 	if _, err := os.Lstat(note); err == nil {
@@ -136,7 +136,7 @@ func TestDigestNoted(t *testing.T) {
 	}
 	write(note, lie)
 	must(os.Chmod(note, 0o600))
-	if have, err := Digest(program, 1000); err != nil || have != of(content) {
+	if have, err := Digest(program, 1000, Sent{}); err != nil || have != of(content) {
 		t.Errorf("another owner, with a note: %s, %v", have, err)
 	}
 }
@@ -158,13 +158,45 @@ func TestDigestWithoutNote(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(program+digestSuffix, "full"), 0o700); err != nil { // nothing takes its place
 		t.Fatal(err)
 	}
-	if have, err := Digest(program, 0); err != nil || have != hex.EncodeToString(sum[:]) {
+	if have, err := Digest(program, 0, Sent{}); err != nil || have != hex.EncodeToString(sum[:]) {
 		t.Errorf("%s, %v", have, err)
 	}
 	if list, err := filepath.Glob(program + digestSuffix + ".*"); err != nil || len(list) != 0 {
 		t.Errorf("left: %v, %v", list, err)
 	}
-	if _, err := Digest(program+".absent", 0); err == nil {
+	if _, err := Digest(program+".absent", 0, Sent{}); err == nil {
 		t.Error("no program has a digest")
+	}
+}
+
+// TestSent: the packed agent is read in place of the agent if it is what was sent, and is gone then and else.
+func TestSent(t *testing.T) {
+	dir := t.TempDir()
+	program, packed := filepath.Join(dir, "agent"), filepath.Join(dir, "packed")
+	of := func(content string) string {
+		sum := sha256.Sum256([]byte(content))
+		return hex.EncodeToString(sum[:])
+	}
+	if err := os.WriteFile(program, []byte("agent"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, packed, want string }{
+		{"as sent", "packed", of("what the controller says")},
+		{"another one", "other", of("agent")},
+		{"cut", "pack", of("agent")},
+		{"absent", "", of("agent")},
+	} {
+		if c.packed != "" {
+			if err := os.WriteFile(packed, []byte(c.packed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		have, err := Digest(program, 0, Sent{Digest: of("what the controller says"), Packed: packed, Sum: of("packed")})
+		if err != nil || have != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, have, err, c.want)
+		}
+		if _, err := os.Lstat(packed); err == nil {
+			t.Errorf("%s: the packed file is still there", c.name)
+		}
 	}
 }

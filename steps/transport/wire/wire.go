@@ -64,8 +64,8 @@ type Hello struct {
 }
 
 // NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows, the
-// number of bytes of the packed agent and the end of its file's name (agentbin.TGZ or, if the line was NoAgentZstd,
-// agentbin.Zstd), then these bytes. It ignores lines before that, and says PackedTaken when it begins to take the bytes.
+// number of bytes of the packed agent, the end of its file's name (agentbin.TGZ or, if the line was NoAgentZstd,
+// agentbin.Zstd) and its sha256, then these bytes. It ignores lines before that, and says PackedTaken when it begins to take the bytes.
 const (
 	NoAgent       = "nodejoin-agent is absent"
 	NoAgentZstd   = "nodejoin-agent is absent, zstd is there"
