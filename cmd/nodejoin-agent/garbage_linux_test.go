@@ -3,6 +3,7 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 	"time"
 )
@@ -11,9 +12,9 @@ import (
 func TestCollectLater(t *testing.T) {
 	t.Setenv("GOGC", "")
 	now := func() int {
-		percent := debug.SetGCPercent(100)
-		debug.SetGCPercent(percent)
-		return percent
+		percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(percent)
+		return int(percent[0].Value.Uint64())
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	collectLater()

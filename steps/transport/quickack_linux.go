@@ -38,8 +38,8 @@ func (q *quick) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// roundTrip is the shortest round trip that the kernel saw (tcpi_min_rtt of tcp(7), in microseconds), which a busy
-// program on either side does not make longer. Where it cannot be asked for it is how long connecting took.
+// roundTrip is the shortest round trip that the kernel saw, which a busy program on either side does not make longer
+// (tcpi_min_rtt of linux/tcp.h, in microseconds, since Linux 4.6). Where it is not known it is how long connecting took.
 func roundTrip(c net.Conn, connecting time.Duration) time.Duration {
 	q, ok := c.(*quick)
 	if !ok {
@@ -48,7 +48,7 @@ func roundTrip(c net.Conn, connecting time.Duration) time.Duration {
 	took := connecting
 	_ = q.raw.Control(func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil &&
-			info.Min_rtt != math.MaxUint32 { // none was seen
+			info.Min_rtt != 0 && info.Min_rtt != math.MaxUint32 { // an older kernel, or none was seen
 			took = time.Duration(info.Min_rtt) * time.Microsecond
 		}
 	})

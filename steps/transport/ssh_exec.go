@@ -13,7 +13,7 @@ import (
 type process struct {
 	ssh.Channel
 	outcome // done when the channel's requests have ended, and standard error is read
-	// announce: the first line that is written may come to a shell that waits for the agent.
+	// announce: lines that are written may come to a shell that waits for the agent.
 	announce bool
 }
 
@@ -24,14 +24,16 @@ const (
 	announceTo   = 8 << 20
 )
 
-// Write writes whole lines until the agent has spoken.
+// Write announces the first long line. While p.announce is set, b must be one line.
 func (p *process) Write(b []byte) (int, error) {
-	if p.announce && len(b) >= announceFrom && len(b) <= announceTo {
-		if _, err := fmt.Fprintln(p.Channel, wire.Announcement(len(b))); err != nil {
-			return 0, err
+	if p.announce && len(b) >= announceFrom {
+		p.announce = false
+		if len(b) <= announceTo {
+			if _, err := fmt.Fprintln(p.Channel, wire.Announcement(len(b))); err != nil {
+				return 0, err
+			}
 		}
 	}
-	p.announce = false
 	return p.Channel.Write(b)
 }
 

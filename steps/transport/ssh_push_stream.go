@@ -1,12 +1,13 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
+	"time"
 
 	"nodejoin/steps/agentbin"
 	"nodejoin/steps/transport/wire"
@@ -47,14 +48,17 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, ofController(err)
 	}
-	if _, err = fmt.Fprintf(p, "%s %d %s %s\n", wire.PackedFollows, size, form, sum); err != nil {
+	p.announce = false
+	if _, err = fmt.Fprintf(p, "%s %d %s %s\n", wire.PackedFollows, size, form, sum); errors.Is(err, io.EOF) {
+		return false, nil // the shell has ended
+	} else if err != nil {
 		return false, err
 	}
 	m := &meter{ctx: ctx, r: f, total: size, alive: alive}
-	taken := make(chan struct{})
+	taken, takes := make(chan struct{}), false
 	s.work.Go(func() {
 		defer close(taken)
-		said(p, wire.PackedTaken)
+		takes = said(p, wire.PackedTaken)
 	})
 	n, err := io.Copy(&paced{Writer: p, begin: s.work.Go, near: s.way.near, taken: taken, ask: func() {
 		_, _, _ = s.way.last().SendRequest(keepAliveRequest, true, nil) // any answer is one
@@ -66,24 +70,34 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 		_ = p.Close()
 		return false, m.err
 	}
-	<-taken // the watch bounds it
+	late := time.NewTimer(s.helloBound())
+	defer late.Stop()
+	select {
+	case <-taken:
+	case <-late.C: // p is still read, so it cannot be the agent
+		return true, nil
+	}
 	// A machine that did not take all of it has refused it, or the connection is lost. ready sees both.
-	s.started(p, s.password)
+	if takes {
+		s.started(p, s.password)
+	}
 	return true, nil
 }
 
-// said reads until the line was read, or nothing more comes.
-func said(r io.Reader, line string) {
-	want, have := line+"\n", ""
-	for b := make([]byte, 1); have != want; {
-		if n, err := r.Read(b); n == 0 && err != nil {
-			return
-		} else if n > 0 {
-			if have += string(b[:n]); !strings.HasPrefix(want, have) {
-				have = ""
-			}
+// said reads until the end of a line that ends so. It is false if nothing more comes, or too much.
+func said(r io.Reader, line string) bool {
+	var have []byte
+	for b := make([]byte, 1); len(have) < maxNoise; {
+		n, err := r.Read(b)
+		if n == 0 && err != nil {
+			return false
+		}
+		if have = append(have, b[:n]...); n > 0 && b[0] == '\n' &&
+			bytes.HasSuffix(bytes.TrimRight(have, "\r\n"), []byte(line)) {
+			return true
 		}
 	}
+	return false
 }
 
 // waits reports whether a shell of the machine waits for the agent. It starts one where what was there in the agent's

@@ -21,7 +21,7 @@ var now struct {
 	hurries   int
 }
 
-// set sets what is to hold now. The variable GOGC of Go takes precedence.
+// set applies a change, then sets the percentage that follows from it. The variable GOGC of Go takes precedence.
 func set(change func()) {
 	now.Lock()
 	defer now.Unlock()
