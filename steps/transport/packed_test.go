@@ -112,6 +112,7 @@ func TestPackedAgent(t *testing.T) {
 		"a dd without flags":       {zstd: true, plainDD: true},
 		"a zstd that does nothing": {true, "zstd", "exit 0", true, false},
 		"a zstd of another format": {true, "zstd", "echo zstd: unsupported format >&2; exit 1", true, false},
+		"an old zstd":              {true, "zstd", "case $* in *asyncio*) exit 1;; esac; exec /usr/bin/zstd \"$@\"", false, false},
 		"no tar":                   {false, "tar", "exit 127", true, false},
 		"a tar that does nothing":  {false, "tar", "exit 0", true, true},
 		"a tar of another file":    {false, "tar", "echo short > ${4:-/dev/stdout}${4:+/agent}", true, false}} {
