@@ -14,9 +14,9 @@ import (
 	"github.com/mholt/archiver/v4"
 )
 
-// packing is how an agent is packed as Zstd. A release, whose agents are packed already, does not link it. With a window
-// of 1 MB it is 1.4 % larger than with one of 8, and a machine unpacks it with a fifth less of its processor: it does
-// not allocate 8 MB first.
+// packing is how an agent is packed as Zstd. A release, whose agents are packed already, does not link it. With a
+// window of 1 MB it is 1.4 % larger than with one of 8, and a machine unpacks it with a fifth less of its
+// processor: it does not allocate 8 MB first.
 var packing = archiver.Zstd{EncoderOptions: []zstd.EOption{zstd.WithEncoderLevel(zstd.SpeedBestCompression),
 	zstd.WithWindowSize(1 << 20)}}
 

@@ -222,9 +222,9 @@ func (a agentFile) unpack() string {
 	// have it. Programs are what it costs, so it starts few. set -C: who could write into the folder until now may have
 	// put a link there, so both files are made first.
 	// What comes is put into a file first, as fast as it comes: OpenSSH copies all that it holds back with each packet,
-	// as its buffer grows by 256 bytes. And tar starts one program less for a file. dd empties a pipe at once, head 8 KiB
-	// of it. A dd without count_bytes and fullblock (GNU coreutils 8.16) reads nothing, and counts no records; one that
-	// cannot write does. busybox's head may read, and so lose, what comes after the archive: before the hello, that is
+	// as its buffer grows by 256 bytes. And tar starts one program less for a file. dd empties a pipe at once, head 8
+	// KiB of it. A dd without count_bytes and fullblock (GNU coreutils 8.16) reads nothing, and counts no records; one
+	// that cannot write does. busybox's head may read, and so lose, what comes after the archive: before the hello, that is
 	// at most a ping. zstd needs a tenth less of the processor without threads of its own; one that is older than 1.5.4
 	// has none, and does not know the option.
 	return fmt.Sprintf(`umask 077; set -C; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
@@ -234,7 +234,8 @@ func (a agentFile) unpack() string {
 		`case $(LC_ALL=C dd bs=64k count=$n iflag=count_bytes,fullblock 2>&1 >|%[7]s) in `+
 		`*"records out"*) ;; *) head -c $n >|%[7]s;; esac && if [ $f = %[8]s ]; then `+
 		`zstd -dcq --no-asyncio %[7]s >|%[9]s 2>/dev/null || zstd -dcq %[7]s >|%[9]s; `+
-		`else tar -xzOf %[7]s >|%[9]s; fi && [ -s %[9]s ] && chmod 700 %[9]s && mv -f %[9]s %[10]s || { rm -f %[7]s %[9]s; exit 1; }`,
+		`else tar -xzOf %[7]s >|%[9]s; fi && [ -s %[9]s ] && chmod 700 %[9]s && mv -f %[9]s %[10]s || `+
+		`{ rm -f %[7]s %[9]s; exit 1; }`,
 		path.Dir(dir), dir, wire.AgentPrefix, wire.Leftover, int(leftoverAge.Minutes()), wire.PackedTaken, a.packed(),
 		agentbin.Zstd, a.temp+wire.Leftover, a.remote)
 }

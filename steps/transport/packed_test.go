@@ -96,6 +96,7 @@ func TestPackedAgent(t *testing.T) {
 	ahead := `/usr/bin/head -c "$2"; timeout 0.3 dd bs=4096 count=1 of=/dev/null 2>/dev/null; exit 0`
 	// As one without its flags has it (coreutils/dd.c of busybox): it ends before it reads.
 	plainDD := toolsOf(t)
+	const old = `case $* in *asyncio*) exit 1;; esac; exec /usr/bin/zstd "$@"`
 	shim := writeText(t, filepath.Join(plainDD, "dd"), "#!/bin/sh\ncase $* in *iflag*) exit 1;; esac\n"+
 		"exec /usr/bin/dd \"$@\"\n")
 	if err := os.Chmod(shim, 0o700); err != nil {
@@ -112,7 +113,7 @@ func TestPackedAgent(t *testing.T) {
 		"a dd without flags":       {zstd: true, plainDD: true},
 		"a zstd that does nothing": {true, "zstd", "exit 0", true, false},
 		"a zstd of another format": {true, "zstd", "echo zstd: unsupported format >&2; exit 1", true, false},
-		"an old zstd":              {true, "zstd", "case $* in *asyncio*) exit 1;; esac; exec /usr/bin/zstd \"$@\"", false, false},
+		"an old zstd":              {true, "zstd", old, false, false},
 		"no tar":                   {false, "tar", "exit 127", true, false},
 		"a tar that does nothing":  {false, "tar", "exit 0", true, true},
 		"a tar of another file":    {false, "tar", "echo short > ${4:-/dev/stdout}${4:+/agent}", true, false}} {

@@ -39,7 +39,8 @@ func (q *quick) Read(p []byte) (int, error) {
 }
 
 // roundTrip is the shortest round trip that the kernel saw, which a busy program on either side does not make longer
-// (tcpi_min_rtt of linux/tcp.h, in microseconds, since Linux 4.6). Where it is not known it is how long connecting took.
+// (tcpi_min_rtt of linux/tcp.h, in microseconds, since Linux 4.6). Where that is not known it is how long connecting
+// took.
 func roundTrip(c net.Conn, connecting time.Duration) time.Duration {
 	q, ok := c.(*quick)
 	if !ok {

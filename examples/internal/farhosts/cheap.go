@@ -3,6 +3,7 @@
 package farhosts
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,7 +41,7 @@ type Call struct {
 // starting is the command line that starts an agent if it is there, and else, or where that did not start, waits for
 // it, unpacks and starts it.
 var starting = regexp.MustCompile(`^sh -c '(?:(\[ -x \S+ \] && exec )\S+ serve [0-9a-f]+; )?.*; ` +
-	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+'$`)
+	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+ (\S+) \$s'$`)
 
 // serving is the command line that starts an agent which was sent by SFTP.
 var serving = regexp.MustCompile(`^\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)
@@ -73,8 +74,9 @@ func (b *Bed) command(s gssh.Session, name string) (program, data, unpack, size 
 				return "", "", "", "", err
 			}
 		}
-		if f := strings.Fields(string(line)); len(f) == 3 && f[0] == wire.PackedFollows {
-			return program, data, fmt.Sprintf("n=%s; f=%s; %s", f[1], f[2], unpack), f[1], nil
+		if f := strings.Fields(string(line)); len(f) == 4 && f[0] == wire.PackedFollows {
+			// The agent itself would remove the packed file.
+			return program, data, fmt.Sprintf("n=%s; f=%s; (%s) && rm %s", f[1], f[2], unpack, m[5]), f[1], nil
 		}
 	}
 }
@@ -186,9 +188,10 @@ func (b *Bed) unpack(ctx context.Context, s gssh.Session, name, line, size strin
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Dir, cmd.Stdin = b.home(name), io.LimitReader(s, n)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("unpack the agent: %w\n%s", err, out)
+	var said bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.home(name), io.LimitReader(s, n), s, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("unpack the agent: %w\n%s", err, said.String())
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ type Hello struct {
 
 // NoAgent is the line of a machine's shell that does not find the agent and waits for it: a line of PackedFollows, the
 // number of bytes of the packed agent, the end of its file's name (agentbin.TGZ or, if the line was NoAgentZstd,
-// agentbin.Zstd) and its sha256, then these bytes. It ignores lines before that, and says PackedTaken when it begins to take the bytes.
+// agentbin.Zstd) and its sha256, then these bytes. It ignores lines before that, and says PackedTaken when it begins
+// to take the bytes.
 const (
 	NoAgent       = "nodejoin-agent is absent"
 	NoAgentZstd   = "nodejoin-agent is absent, zstd is there"
@@ -73,9 +74,9 @@ const (
 	PackedTaken   = "nodejoin-agent is taken"
 )
 
-// Announcement is a message that says the length of the line that follows it, in bytes with its end. The agent takes it
-// for NotePing. A shell reads lines byte by byte, and skips at once one that is announced: it sees the number as the
-// second of three words, of which the third is AnnouncementEnd.
+// Announcement is a message that says the length of the line that follows it, in bytes with its end. The agent takes
+// it for NotePing. A shell reads lines byte by byte, and skips at once one that is announced: it sees the number as
+// the second of three words, of which the third is AnnouncementEnd.
 func Announcement(length int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":[ %d %s`, NotePing, length, AnnouncementEnd)
 }
