@@ -225,8 +225,8 @@ func (a agentFile) unpack() string {
 	// as its buffer grows by 256 bytes. And tar starts one program less for a file. dd empties a pipe at once, head 8
 	// KiB of it. A dd without count_bytes and fullblock (GNU coreutils 8.16) reads nothing, and counts no records; one
 	// that cannot write does. busybox's head may read, and so lose, what comes after the archive: before the hello, that
-	// is at most a ping. zstd needs a tenth less of the processor without threads of its own; one that is older than 1.5.4
-	// has none, and does not know the option.
+	// is at most a ping. zstd needs a tenth less of the processor without threads of its own; one older than 1.5.4 has
+	// none, and does not know the option.
 	return fmt.Sprintf(`umask 077; set -C; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
 		`else mkdir -m 700 $d && continue; fi; [ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[3]s*%[4]s" -mmin +%[5]d -prune -exec rm -rf {} + 2>/dev/null; `+

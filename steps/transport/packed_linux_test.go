@@ -84,8 +84,8 @@ func TestAnnounced(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			_, _ = fmt.Fprintf(&sent, "%s %d %s %x\n%s", wire.PackedFollows, len(p.tgz), agentbin.TGZ, sha256.Sum256(p.tgz),
-				p.tgz)
+			_, _ = fmt.Fprintf(&sent, "%s %d %s %x\n%s", wire.PackedFollows, len(p.tgz), agentbin.TGZ,
+				sha256.Sum256(p.tgz), p.tgz)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", a.sent(nil))
 			cmd.Dir, cmd.Stdin = home, &sent.Buffer
 			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))

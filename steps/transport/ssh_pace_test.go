@@ -37,13 +37,14 @@ func TestPaced(t *testing.T) {
 					replied = paceEvery
 					close(taken)
 				})
-				p := &paced{Writer: io.Discard, near: c.near, taken: taken, begin: func(f func()) { go f() }, ask: func() {
+				p := &paced{Writer: io.Discard, near: c.near, taken: taken, begin: func(f func()) { go f() }}
+				p.ask = func() {
 					at := written
 					d := c.reply[min(asked, len(c.reply)-1)]
 					asked++
 					time.Sleep(d)
 					replied = at
-				}}
+				}
 				for written < total {
 					written += part
 					if held := written - replied; held > c.most+part {
