@@ -197,10 +197,12 @@ const leftoverAge = time.Hour
 
 // sent is a script that waits for the packed agent, unpacks and starts it.
 func (a agentFile) sent(b *Become) string {
-	// The agent looks at the packed file, which takes a third of the time that its own digest takes.
-	run := fmt.Sprintf("exec %s 0 %s %s $s", a.serve(), a.digest, a.packed())
+	// zstd has compared its checksum, so the agent looks at the packed file alone, in a third of the time that its own
+	// digest takes. Not every tar compares that of gzip (libarchive's does not).
+	run := fmt.Sprintf("if [ $f = %[1]s ]; then exec %[2]s 0 %[3]s %[4]s $s; else rm -f %[4]s; exec %[2]s 0 %[3]s; fi",
+		agentbin.Zstd, a.serve(), a.digest, a.packed())
 	if b != nil {
-		run = fmt.Sprintf("rm -f %s; %s; %s", a.packed(), a.become(b), notThere)
+		run = fmt.Sprintf("rm -f %s && %s; %s", a.packed(), a.become(b), notThere)
 	}
 	// read of a POSIX shell takes no byte after the line from a pipe (POSIX.1-2017, XCU read).
 	// A dd with fullblock reads exactly the announced line. One without it fails before it reads, and the loop reads the
@@ -219,8 +221,8 @@ func (a agentFile) packed() string { return a.temp + ".p" + wire.Leftover }
 func (a agentFile) unpack() string {
 	dir := path.Dir(a.remote)
 	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
-	// have it. Programs are what it costs, so it starts few. set -C: who could write into the folder until now may have
-	// put a link there, so both files are made first.
+	// have it. Programs are what it costs, so it starts few. Who could write into the folder until now may have put a link
+	// there, so both files are made first, where there is nothing; set -C alone follows a link to a device.
 	// What comes is put into a file first, as fast as it comes: OpenSSH copies all that it holds back with each packet,
 	// as its buffer grows by 256 bytes. And tar starts one program less for a file. dd empties a pipe at once, head 8
 	// KiB of it. A dd without count_bytes and fullblock (GNU coreutils 8.16) reads nothing, and counts no records; one
@@ -230,9 +232,9 @@ func (a agentFile) unpack() string {
 	return fmt.Sprintf(`umask 077; set -C; o=; for d in %[1]s %[2]s; do if [ -d $d ]; then o=$d; `+
 		`else mkdir -m 700 $d && continue; fi; [ ! -L $d ] && [ -O $d ] && chmod 700 $d || exit 1; done; `+
 		`[ "$o" = %[2]s ] && find %[2]s -name "%[3]s*%[4]s" -mmin +%[5]d -prune -exec rm -rf {} + 2>/dev/null; `+
-		`true >%[7]s && true >%[9]s && echo %[6]s && `+
+		`for x in %[7]s %[9]s; do [ ! -e $x ] && [ ! -L $x ] && true >$x || exit 1; done; echo %[6]s; `+
 		`case $(LC_ALL=C dd bs=64k count=$n iflag=count_bytes,fullblock 2>&1 >|%[7]s) in `+
-		`*"records out"*) ;; *) head -c $n >|%[7]s;; esac && if [ $f = %[8]s ]; then `+
+		`*"records out"*) ;; *) [ -s %[7]s ] || head -c $n >|%[7]s;; esac && if [ $f = %[8]s ]; then `+
 		`zstd -dcq --no-asyncio %[7]s >|%[9]s 2>/dev/null || zstd -dcq %[7]s >|%[9]s; `+
 		`else tar -xzOf %[7]s >|%[9]s; fi && [ -s %[9]s ] && chmod 700 %[9]s && mv -f %[9]s %[10]s || `+
 		`{ rm -f %[7]s %[9]s; exit 1; }`,

@@ -2,13 +2,13 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -77,7 +77,8 @@ func TestAnnounced(t *testing.T) {
 				t.Fatal(err)
 			}
 			var sent sentBytes
-			w := &process{Channel: &sent, announce: true}
+			w := &process{Channel: &sent}
+			w.announce.Store(true)
 			long := strings.Repeat("a 1 ]} ", announceFrom) + "\n"
 			for _, line := range []string{long, "short\n", long} {
 				if n, err := w.Write([]byte(line)); n != len(line) || err != nil {
@@ -120,15 +121,16 @@ func TestUnpackThroughNoLink(t *testing.T) {
 	}
 	a := newAgentFile(Target{OS: "linux"}, "", p.digest)
 	unpack := a.unpack()
-	for _, suffix := range []string{".p" + wire.Leftover, wire.Leftover} {
+	for _, link := range []struct{ suffix, to string }{
+		{".p" + wire.Leftover, ""}, {wire.Leftover, ""},
+		{".p" + wire.Leftover, os.DevNull}, {wire.Leftover, os.DevNull}, // set -C writes there
+	} {
+		suffix := link.suffix
 		home, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "file")
-		temp := regexp.MustCompile(`>(\S+)\.p` + regexp.QuoteMeta(wire.Leftover)).FindStringSubmatch(unpack)
-		if temp == nil {
-			t.Fatal("no name of a file in ", unpack)
-		}
 		writeText(t, elsewhere, "precious")
-		if err := errors.Join(os.MkdirAll(filepath.Join(home, filepath.Dir(temp[1])), 0o777),
-			os.Symlink(elsewhere, filepath.Join(home, temp[1]+suffix))); err != nil {
+		to := cmp.Or(link.to, elsewhere)
+		if err := errors.Join(os.MkdirAll(filepath.Join(home, filepath.Dir(a.temp)), 0o777),
+			os.Symlink(to, filepath.Join(home, a.temp+suffix))); err != nil {
 			t.Fatal(err)
 		}
 		script := fmt.Sprintf("n=%d; f=%s; %s", len(p.tgz), agentbin.TGZ, unpack)
@@ -137,6 +139,9 @@ func TestUnpackThroughNoLink(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if b, _ := os.ReadFile(elsewhere); string(b) != "precious" || err == nil {
 			t.Errorf("%s: %d bytes were written, %v\n%s", suffix, len(b), err, out)
+		}
+		if strings.Contains(string(out), wire.PackedTaken) {
+			t.Errorf("%s to %s: it takes the agent\n%s", suffix, to, out)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (s *sshConn) open(line string) (program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.announce = s.cfg.OS == "linux" && !s.file.placed
+	p.announce.Store(s.cfg.OS == "linux" && !s.file.placed)
 	return p, nil
 }
 

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"golang.org/x/crypto/ssh"
 
@@ -14,7 +15,7 @@ type process struct {
 	ssh.Channel
 	outcome // done when the channel's requests have ended, and standard error is read
 	// announce: lines that are written may come to a shell that waits for the agent.
-	announce bool
+	announce atomic.Bool
 }
 
 // A line is announced from announceFrom bytes on, where reading it byte by byte takes longer than to start the program
@@ -26,8 +27,7 @@ const (
 
 // Write announces the first long line. While p.announce is set, b must be one line.
 func (p *process) Write(b []byte) (int, error) {
-	if p.announce && len(b) >= announceFrom {
-		p.announce = false
+	if len(b) >= announceFrom && p.announce.CompareAndSwap(true, false) {
 		if len(b) <= announceTo {
 			if _, err := fmt.Fprintln(p.Channel, wire.Announcement(len(b))); err != nil {
 				return 0, err

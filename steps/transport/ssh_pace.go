@@ -17,8 +17,8 @@ const (
 
 // paced writes to a program on a machine nearby no faster than it reads: after each part it asks the machine's server
 // for a reply, and waits for that. OpenSSH copies all that it holds back for a program with each packet, so that 4 MB
-// which come at once cost it more processor time than it takes to unpack them. On a longer way only the first part
-// waits, until the program reads; TCP's slow start hides that wait.
+// which come at once cost it more processor time than it takes to unpack them. On a longer way it only waits
+// after the first part, until the program reads; TCP's slow start hides that.
 type paced struct {
 	io.Writer
 	taken <-chan struct{} // closed when the program reads
@@ -56,7 +56,7 @@ func (p *paced) Write(b []byte) (int, error) {
 		})
 		p.asked++
 	}
-	if begun := time.Now(); p.wait() && time.Since(begun) < paceNear {
+	if begun := time.Now(); p.wait() && p.asked > 0 && time.Since(begun) < paceNear {
 		p.quick = true
 	}
 	return n, nil

@@ -46,7 +46,7 @@ func (s *sshConn) put(ctx context.Context, c *sftp.Client, dest string, size int
 	if err := s.makeFolder(c, path.Dir(dest)); err != nil {
 		return err
 	}
-	temp := sftpPath(s.cfg.OS, s.file.temp) + wire.Leftover
+	temp := sftpPath(s.cfg.OS, s.file.temp) + ".s" + wire.Leftover // not the shell's, which may still be at work
 	sweep(c, path.Dir(dest), path.Base(s.file.packed()))
 	unpacked, err := s.pushPacked(ctx, c, temp, size, alive)
 	if err != nil {

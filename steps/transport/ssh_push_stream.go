@@ -15,7 +15,7 @@ import (
 
 // stream sends the packed agent to a shell of a Linux machine that waits for it, unpacks and starts it. It is false
 // where there is no packed agent, or no such shell, and so nothing was started.
-// Whether the machine has unpacked it shows in the hello of the agent, which says the digest of its file.
+// Whether the machine has unpacked it shows in the hello of the agent, which says its digest.
 func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if s.cfg.OS != "linux" {
 		return false, nil
@@ -48,7 +48,7 @@ func (s *sshConn) stream(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, ofController(err)
 	}
-	p.announce = false
+	p.announce.Store(false)
 	if _, err = fmt.Fprintf(p, "%s %d %s %s\n", wire.PackedFollows, size, form, sum); errors.Is(err, io.EOF) {
 		return false, nil // the shell has ended
 	} else if err != nil {

@@ -132,21 +132,33 @@ func TestNotTaken(t *testing.T) {
 	}
 }
 
-// TestTakesOnFullDisk: where nothing can be written, the shell does not wait for bytes that dd has taken. The head is
-// one that reads on where it cannot write, as that of busybox 1.35.
+// TestTakesOnFullDisk: where not all can be written, the shell does not wait for bytes that dd has taken. The head is one
+// that reads on where it cannot write, as that of busybox 1.35.
 func TestTakesOnFullDisk(t *testing.T) {
+	t.Run("from the start", func(t *testing.T) { takesOnFullDisk(t, `exec /usr/bin/dd "$@"`, true) })
+	t.Run("later, and dd counts nothing", func(t *testing.T) {
+		takesOnFullDisk(t, "head -c 70000 >/dev/null; echo a part; exit 1", false)
+	})
+}
+
+func takesOnFullDisk(t *testing.T, dd string, full bool) {
+	t.Helper()
 	p, err := packedSelf()
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin, home := t.TempDir(), t.TempDir()
-	shim := writeText(t, filepath.Join(bin, "head"), "#!/bin/sh\nexec /usr/bin/head \"$@\" >/dev/null\n")
-	if err := os.Chmod(shim, 0o700); err != nil {
-		t.Fatal(err)
+	for name, does := range map[string]string{"dd": dd, "head": `exec /usr/bin/head "$@" >/dev/null`} {
+		shim := writeText(t, filepath.Join(bin, name), "#!/bin/sh\n"+does+"\n")
+		if err := os.Chmod(shim, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	volume(t, home, "64k")
-	if _, err := io.Copy(discardTo(t, filepath.Join(home, "rest")), zeros{}); err == nil {
-		t.Fatal("the disk is not full")
+	if full {
+		if _, err := io.Copy(discardTo(t, filepath.Join(home, "rest")), zeros{}); err == nil {
+			t.Fatal("the disk is not full")
+		}
 	}
 	a := newAgentFile(Target{OS: "linux", DataDir: t.TempDir()}, "", p.digest)
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)

@@ -41,7 +41,8 @@ type Call struct {
 // starting is the command line that starts an agent if it is there, and else, or where that did not start, waits for
 // it, unpacks and starts it.
 var starting = regexp.MustCompile(`^sh -c '(?:(\[ -x \S+ \] && exec )\S+ serve [0-9a-f]+; )?.*; ` +
-	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+ (\S+) \$s'$`)
+	`\[ "\$n" \] \|\| exit 127; \((umask .*)\) && if \[ \$f = \S+ \]; then ` +
+	`exec \.nodejoin/agent/(\S+) serve ([0-9a-f]+) 0 [0-9a-f]+ (\S+) \$s; .*'$`)
 
 // serving is the command line that starts an agent which was sent by SFTP.
 var serving = regexp.MustCompile(`^\.nodejoin/agent/(\S+) serve ([0-9a-f]+)$`)

@@ -54,7 +54,7 @@ type Hello struct {
 	Version  string `json:"version"`
 	OS       string `json:"os"`
 	Arch     string `json:"arch"`
-	Digest   string `json:"digest"` // sha256 of the agent's own file, lower-case hex
+	Digest   string `json:"digest"` // sha256 of the agent's own file (see agent.Sent), lower-case hex
 	// Secured is what came of the data folder where the command line asked for that; nil = it did not. Unsecured is why
 	// it failed.
 	Secured   *Secured     `json:"secured,omitempty"`
