@@ -221,8 +221,8 @@ func (a agentFile) packed() string { return a.temp + ".p" + wire.Leftover }
 func (a agentFile) unpack() string {
 	dir := path.Dir(a.remote)
 	// Single quotes around it all and none within; paths without blanks. test -O is no POSIX, but all shells of Linux
-	// have it. Programs are what it costs, so it starts few. Who could write into the folder until now may have put a link
-	// there, so both files are made first, where there is nothing; set -C alone follows a link to a device.
+	// have it. Programs are what it costs, so it starts few. Who could write into the folder until now may have put a
+	// link there, so both files are made first, where there is nothing; set -C alone follows a link to a device.
 	// What comes is put into a file first, as fast as it comes: OpenSSH copies all that it holds back with each packet,
 	// as its buffer grows by 256 bytes. And tar starts one program less for a file. dd empties a pipe at once, head 8
 	// KiB of it. A dd without count_bytes and fullblock (GNU coreutils 8.16) reads nothing, and counts no records; one

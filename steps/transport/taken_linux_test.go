@@ -132,8 +132,8 @@ func TestNotTaken(t *testing.T) {
 	}
 }
 
-// TestTakesOnFullDisk: where not all can be written, the shell does not wait for bytes that dd has taken. The head is one
-// that reads on where it cannot write, as that of busybox 1.35.
+// TestTakesOnFullDisk: where not all can be written, the shell does not wait for bytes that dd has taken. The head is
+// one that reads on where it cannot write, as that of busybox 1.35.
 func TestTakesOnFullDisk(t *testing.T) {
 	t.Run("from the start", func(t *testing.T) { takesOnFullDisk(t, `exec /usr/bin/dd "$@"`, true) })
 	t.Run("later, and dd counts nothing", func(t *testing.T) {

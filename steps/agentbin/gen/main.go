@@ -36,8 +36,8 @@ func fail(err error) {
 }
 
 // compiling returns the compiler's flags. Without inlining an agent is a seventh smaller. That of Linux inlines in the
-// packages where a run spends its time: it is 2 % larger, packed 5 %, and a cold run takes a fifth less of its machine's processor
-// time. Windows runs take as long as what they start and wait for.
+// packages where a run spends its time: it is 2 % larger, packed 5 %, and a cold run takes a fifth less of its
+// machine's processor time. Windows runs take as long as what they start and wait for.
 func compiling(goos string) []string {
 	flags := []string{"all=-l"}
 	if goos != "linux" {

@@ -23,8 +23,8 @@ const digestSuffix = ".sum"
 // once after each boot: a file beside the program notes it, with what the kernel says of the program. Whoever writes
 // to a program, or puts another in its place, changes that, and until the next boot the kernel has the content that
 // was read. The digest finds an agent that is not whole or is another one; it does not detect a machine that lies.
-// Where root runs the program of another user, owner, there is no note. An agent that was just sent is known by what it
-// was unpacked from; the next start computes its digest.
+// Where root runs the program of another user, owner, there is no note. An agent that was just sent is known by what
+// it was unpacked from; the next start computes its digest.
 func Digest(program string, owner int, sent Sent) (string, error) {
 	if sent.Packed != "" {
 		sum, err := supervise.Digest(sent.Packed)
